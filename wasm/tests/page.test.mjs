@@ -532,6 +532,10 @@ test("a trace of the simulator is saved and opened again", () => open(async (pag
   // Which of the captions have room depends on the width of the pane.
   assert.ok(picture.includes(">rank 3</text>"), picture);
   assert.match(picture, />get card-\d<\/text>/);
+  // It follows its reader in light and dark, and has the legend of the page.
+  assert.match(picture, /\.stroke-up \{ stroke: #1f7a8c; \}[^]*prefers-color-scheme: dark[^]*\.stroke-up \{ stroke: #5cc0cf; \}/);
+  assert.ok(!/(fill|stroke)="(?!none)/.test(picture), "no colour but by the style");
+  for (const words of await page.locator(".work > .legend li").allTextContents()) assert.ok(picture.includes(`>${words}</text>`), words);
   const trace = await saved(/^Trace/);
   assert.match(readFileSync(trace, "utf8"), /^pmi-sim trace 1\nseed 42\n/);
   await page.getByLabel("Scenario", { exact: true }).selectOption("dead-rank");

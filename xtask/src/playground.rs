@@ -381,6 +381,42 @@ mod tests {
         assert!(page.contains("<html lang=\"en\">"), "the book finds where to mark it");
     }
 
+    /// The colours of a block of a style sheet, in its order: `--name: value`.
+    fn colors(block: &str) -> Vec<&str> {
+        let found = block.split(['{', ';', '}']).map(str::trim);
+        found.filter(|rule| rule.starts_with("--") && rule.contains(": #")).collect()
+    }
+
+    #[test]
+    fn pictures_of_traces_have_the_colors_and_the_legend_of_the_page() {
+        let read = |path: &str| files::read(&process::root().join(path)).unwrap();
+        let palette = read("transports/trace/src/view/svg/palette.css");
+        let style = read("wasm/www/style.css");
+        let (light, dark) = palette.split_once("@media (prefers-color-scheme: dark)").unwrap();
+        let (page_light, rest) = style.split_once(":root[data-theme=\"dark\"]").unwrap();
+        let (page_dark, _) = rest.split_once('}').unwrap();
+        for (picture, page) in [(light, page_light), (dark, page_dark)] {
+            let page = colors(page);
+            assert!(colors(picture).len() > 10);
+            for color in colors(picture) {
+                assert!(page.contains(&color), "{color} is no colour of wasm/www/style.css");
+            }
+        }
+        let drawing = read("transports/trace/src/view/svg/draw.rs");
+        let legend = read("wasm/www/app/legend.js");
+        let signs = drawing.split_once("const LEGEND").unwrap().1.split_once("];").unwrap().0;
+        let words: Vec<&str> = signs.split('"').skip(1).step_by(2).collect();
+        assert_eq!(words.len(), 10);
+        for sign in words.chunks(2) {
+            let [kind, meaning] = sign else { unreachable!("there are pairs") };
+            assert!(legend.contains(&format!("[\"{kind}\", \"{meaning}\"]")), "{kind}: {meaning}");
+        }
+        // Pictures that are committed have been drawn with these colours.
+        for picture in ["docs/sequence.svg", "docs/learn/mpi-init.svg"] {
+            assert!(read(picture).contains(palette.trim()), "{picture} is drawn in other colours");
+        }
+    }
+
     #[test]
     fn links_of_the_simulator_lead_to_where_the_page_is_served() {
         let source = fs::read_to_string(process::root().join("wasm/sim/src/link.rs")).unwrap();

@@ -299,6 +299,13 @@ fn picture_has_a_lane_for_each_rank_an_arrow_for_each_message_and_a_bar_for_each
         assert!((0.0..=width).contains(&x) && (0.0..=height).contains(&y), "{node:?}");
     }
     assert!(picture.contains("prefers-color-scheme: dark"));
+    // Colours stand for directions, not for commands: all requests have one, and all replies but refusals.
+    assert_eq!(of_class(&page, "g", &["up"]).len(), arrows("ask"));
+    assert_eq!(of_class(&page, "g", &["down"]).len(), arrows("tell") - 1);
+    let signs = of_class(&page, "rect", &["sign"]);
+    let signs = signs.iter().map(|sign| sign.attribute("class").unwrap_or_default());
+    let signs: Vec<_> = signs.map(|class| class.replace("sign ", "")).collect();
+    assert_eq!(signs, ["up", "down", "wait", "fence", "fault"]);
     // Only one rank, on request.
     let picture = svg::write(&story(), &svg::SvgOptions { ranks: vec![1] });
     let page = roxmltree::Document::parse(&picture).unwrap();
@@ -329,4 +336,15 @@ fn omissions_of_a_picture_are_listed_at_its_foot() {
     );
     let empty = svg::write(&Trace::default(), &svg::SvgOptions::default());
     roxmltree::Document::parse(&empty).unwrap();
+}
+
+#[test]
+fn latency_that_was_not_measured_is_not_drawn() {
+    let mut trace = story();
+    assert!(svg::write(&trace, &svg::SvgOptions::default()).contains(">4.0 µs<"));
+    for record in &mut trace.records {
+        record.time_ns = 5 * US;
+    }
+    let picture = svg::write(&trace, &svg::SvgOptions::default());
+    assert!(picture.contains(">5.0 µs<") && !picture.contains(">0 ns<"), "{picture}");
 }

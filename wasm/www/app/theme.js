@@ -10,6 +10,19 @@ export const theme = {
     return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
   },
 
+  /// The colours in light and in dark.
+  palettes() {
+    const { dataset } = document.documentElement;
+    const now = dataset.theme;
+    const of = (name) => {
+      dataset.theme = name;
+      return this.colors();
+    };
+    const palettes = { light: of("light"), dark: of("dark") };
+    dataset.theme = now;
+    return palettes;
+  },
+
   toggle() {
     choose(isDark() ? "light" : "dark");
     try {

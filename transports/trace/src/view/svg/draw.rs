@@ -1,6 +1,6 @@
 //! Drawing of steps as shapes.
 
-use super::steps::{Ask, Lane, Step, StepKind, Steps};
+use super::steps::{Ask, Lane, Step, StepKind, StepReply, Steps};
 use crate::describe::shown;
 use crate::record::Trace;
 use crate::view::{caller, has_times, ranges, shown_ns};
@@ -79,15 +79,14 @@ impl<'a> Drawing<'a> {
 
     fn ask(&mut self, asks: &[Ask]) {
         let Some(first) = asks.first() else { return };
-        let class = class(first);
         let y = self.y;
         let label = match asks {
             [one] => format!("{} {}", one.name, one.text),
             _ => format!("{} · ranks {}", first.name, self.ranks(asks.iter().map(|ask| ask.lane))),
         };
-        self.group(class, &titles(self.steps, asks));
+        self.group(tone(first), &titles(self.steps, asks));
         let far = self.far(asks.iter().map(|ask| ask.lane));
-        self.arrow(far, SERVER, y, "ask");
+        self.arrow(far, SERVER_EDGE, y, "arrow ask");
         self.label(y - 5, "word", &label);
         for ask in asks {
             self.circle(ask.lane, y, 4);
@@ -103,12 +102,12 @@ impl<'a> Drawing<'a> {
             let text = if is_same { one.text.clone() } else { "…".into() };
             let latencies = told.iter().map(|(_, told)| told.latency_ns);
             let latency = self.latency(latencies.clone().min(), latencies.max());
-            let good = if told.iter().all(|(_, told)| told.is_good) { "told" } else { "told no" };
-            let _ = write!(self.shapes, r#"<g class="{good}">"#);
-            self.arrow(SERVER, far, back, "tell");
+            let tone = tone_of_replies(told.iter().map(|(_, told)| *told));
+            let _ = write!(self.shapes, r#"<g class="{tone}">"#);
+            self.arrow(SERVER_EDGE, far, back, "arrow tell");
             self.told(back - 4, &text, &latency);
             for (ask, _) in &told {
-                self.stripe(&format!("{class} busy"), ask.lane, y..back, 3);
+                self.stripe("wait", ask.lane, y..back, 3);
             }
             self.shapes.push_str("</g>");
             self.y += 17;
@@ -122,11 +121,10 @@ impl<'a> Drawing<'a> {
         let (x, y) = (self.x(ask.lane), self.y);
         let since = self.open.remove(&ask.lane).unwrap_or(y);
         let Some(told) = &ask.answer else { return };
-        self.stripe(&format!("{} stripe", class(ask)), ask.lane, since..y, 4);
-        let good = if told.is_good { "told" } else { "told no" };
+        self.stripe("wait", ask.lane, since..y, 3);
         let title = format!("{} ← {}", ask.name, told.text);
-        self.group(&format!("{} {good}", class(ask)), &title);
-        self.arrow(SERVER, x, y, "tell");
+        self.group(tone_of_replies([told].into_iter()), &title);
+        self.arrow(SERVER_EDGE, x, y, "arrow tell");
         let latency = self.latency(Some(told.latency_ns), None);
         self.told(y - 4, &format!("{} {}", ask.name, told.text), &latency);
         self.shapes.push_str("</g>\n");
@@ -138,8 +136,8 @@ impl<'a> Drawing<'a> {
         let Some(first) = asks.first() else { return };
         let far = self.far(asks.iter().map(|ask| ask.lane));
         let ranks = self.ranks(asks.iter().map(|ask| ask.lane));
-        self.group("fence", &format!("{}: ranks {ranks} {}", first.name, first.text));
-        self.arrow(far, SERVER, y, "ask thin");
+        self.group(tone(first), &format!("{}: ranks {ranks} {}", first.name, first.text));
+        self.arrow(far, SERVER_EDGE, y, "arrow ask thin");
         let label = match asks {
             [_] => format!("{} {}", first.name, first.text),
             _ => format!("{} · ranks {ranks}", first.name),
@@ -166,7 +164,7 @@ impl<'a> Drawing<'a> {
             if self.has_times { format!(" · {}", shown_ns(waited_ns)) } else { String::new() };
         let ranks = self.ranks(lanes.iter().copied());
         let text = format!("fence {} · ranks {ranks}{waited}", self.fence_count);
-        let (x, width, height) = (SERVER - 10, far + 20 - SERVER, bottom - top);
+        let (x, width, height) = (SERVER - 11, far + 22 - SERVER, bottom - top);
         self.group("fence", &text);
         let _ = write!(
             self.shapes,
@@ -182,13 +180,12 @@ impl<'a> Drawing<'a> {
     }
 
     fn event(&mut self, lane: Option<usize>, text: &str, is_bad: bool) {
-        let class = if is_bad { "event bad" } else { "event" };
+        let class = if is_bad { "event fault" } else { "event" };
         let y = self.y;
         self.group(class, text);
         if let Some(lane) = lane {
-            let x = self.x(lane);
             let who = self.name(lane);
-            let _ = write!(self.shapes, r#"<path class="mark" d="M{x} {}l5 5-5 5-5-5z"/>"#, y - 6);
+            self.circle(lane, y - 1, if is_bad { 5 } else { 4 });
             self.label(y + 3, "said", &format!("{who} {text}"));
         } else {
             self.label(y + 3, "said", text);
@@ -250,7 +247,7 @@ impl<'a> Drawing<'a> {
 
     /// Text in the space between the server and the first rank.
     fn label(&mut self, y: usize, class: &str, text: &str) {
-        self.text(SERVER + 16, y, class, &cut(text.trim_end(), LABEL_CHARS));
+        self.text(SERVER_EDGE + 11, y, class, &cut(text.trim_end(), LABEL_CHARS));
     }
 
     /// A reply, and its latency at the end of the line.
@@ -268,6 +265,8 @@ impl<'a> Drawing<'a> {
     fn latency(&self, min: Option<u64>, max: Option<u64>) -> String {
         match (min, max) {
             _ if !self.has_times => String::new(),
+            // Recorded in one pass of the launcher, which reads the clock once.
+            (_, None | Some(0)) if min.unwrap_or(0) == 0 => String::new(),
             (Some(min), Some(max)) if min != max => {
                 format!("{}–{}", shown_ns(min), shown_ns(max))
             }
@@ -345,18 +344,19 @@ impl<'a> Drawing<'a> {
         (xml(&title), xml(&format!("{ranks} ranks{host} · {messages} messages{during}")))
     }
 
-    /// The legend of colours, and the omissions.
+    /// The legend, and the omissions.
     fn foot(&mut self) {
         let (y, mut x) = (self.y, 24);
-        for (class, name) in LEGEND {
+        for (class, [width, height], name) in LEGEND {
+            let top = y - 4 - height / 2;
             let _ = write!(
                 self.shapes,
-                r#"<g class="{class}"><circle cx="{x}" cy="{}" r="4"/>"#,
-                y - 4
+                r#"<rect class="sign {class}" x="{x}" y="{top}" width="{width}" height="{height}" rx="{}"/>"#,
+                if width == height { width / 2 } else { 2 }
             );
-            self.text(x + 9, y, "legend", name);
-            self.shapes.push_str("</g>");
-            x += 26 + name.chars().count() * 7;
+            x += width + 8;
+            self.text(x, y, "legend", name);
+            x += 16 + name.chars().count() * 7;
         }
         let Steps { lanes_left_out, steps_left_out, .. } = self.steps;
         let mut left_out = Vec::new();
@@ -389,18 +389,14 @@ fn lane_name(lane: Lane, is_wide: bool) -> String {
     }
 }
 
-/// The colour of a request.
-fn class(ask: &Ask) -> &'static str {
-    match ask.verb {
-        _ if !ask.is_good => "bad",
-        Verb::Put | Verb::NodePut | Verb::PutAll => "put",
-        Verb::Get | Verb::NodeGet | Verb::JobGet | Verb::GetAll => "get",
-        Verb::Fence | Verb::Ring => "fence",
-        Verb::Publish | Verb::Unpublish | Verb::Lookup => "name",
-        Verb::Spawn | Verb::Connect | Verb::Disconnect => "spawn",
-        Verb::Abort | Verb::Unknown => "bad",
-        _ => "open",
-    }
+/// The colour of a request: that of its direction, unless it is malformed or unknown.
+fn tone(ask: &Ask) -> &'static str {
+    if ask.is_good && ask.verb != Verb::Unknown { "up" } else { "fault" }
+}
+
+/// The colour of replies: that of their direction, unless one is a refusal.
+fn tone_of_replies<'a>(mut replies: impl Iterator<Item = &'a StepReply>) -> &'static str {
+    if replies.all(|reply| reply.is_good) { "down" } else { "fault" }
 }
 
 /// Full texts of the messages, as tooltips.
@@ -435,6 +431,8 @@ fn xml(text: &str) -> String {
 /// Positions, in units of the picture.
 const TIME: usize = 84;
 const SERVER: usize = 128;
+/// End of the arrows at the server, whose lane has a width.
+const SERVER_EDGE: usize = SERVER + 11;
 const FIRST: usize = 470;
 const TOP: usize = 104;
 const STEP: usize = 26;
@@ -445,14 +443,14 @@ const WIDTH_MIN: usize = 720;
 const LABEL_CHARS: usize = 46;
 const TITLE_CHARS: usize = 90;
 
-const LEGEND: [(&str, &str); 7] = [
-    ("open", "opening, facts, end"),
-    ("put", "put"),
-    ("get", "get"),
-    ("fence", "fence"),
-    ("name", "names"),
-    ("spawn", "spawn"),
-    ("bad", "trouble"),
+/// The signs and words of the playground's legend (`wasm/www/app/legend.js`): class, size, meaning.
+const LEGEND: [(&str, [usize; 2], &str); 5] = [
+    ("up", [24, 3], "to the server"),
+    ("down", [24, 3], "to the rank"),
+    ("wait", [24, 5], "waits for its answer"),
+    ("fence", [24, 10], "in the fence"),
+    ("fault", [10, 10], "fault or report"),
 ];
 
-const STYLE: &str = include_str!("style.css");
+/// Colours, which are those of the playground, and shapes.
+const STYLE: &str = concat!(include_str!("palette.css"), include_str!("style.css"));

@@ -15,7 +15,7 @@ const RUN = /(?:^```[^\n]*\n((?:(?!```)[^\n]*\n)*)```\n+)?^<!-- play( it)?([^\n]
 const plays = chapters.flatMap((chapter) => {
   const name = chapter.pathname.slice(root.pathname.length);
   return [...readFileSync(chapter, "utf8").matchAll(RUN)].map(([, example = "", it, settings, title, scenario]) => {
-    const text = scenario && new URLSearchParams({ text: scenario }).toString();
+    const text = scenario && new URLSearchParams({ text: `about "${title}"\n${scenario}` }).toString();
     return { name, title, isFramed: !it, example, link: [text, settings.trim()].filter(Boolean).join("&") };
   });
 });

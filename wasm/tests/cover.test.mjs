@@ -34,6 +34,12 @@ test("a person does it alone, and Back returns to the cover", () => open(async (
   await page.getByRole("button", { name: /^Do it yourself/ }).click({ delay: 100 });
   await page.getByRole("heading", { name: "Put, fence, get" }).waitFor();
   await page.locator("form.order").getByRole("button", { name: "put", exact: true }).waitFor();
+  // What has led there is seen.
+  const [x, width] = await page.evaluate(() => {
+    const { app } = globalThis.playground;
+    return [app.axis.place(app.now) * app.scale - app.scroll, app.active.width];
+  });
+  assert.ok(x > width * 0.3 && x < width, `the moment is at ${x} of ${width}`);
   await page.waitForFunction(() => location.hash.includes("lesson=put-fence-get"));
   await page.getByLabel("Scenario", { exact: true }).selectOption("ring");
   await page.waitForFunction(() => location.hash.startsWith("#scenario=ring"));

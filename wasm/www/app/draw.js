@@ -103,11 +103,14 @@ function ground(pen, { rows, geometry, width, colors, seen }) {
 function ruler(pen, s) {
   const { axis, scale, scroll, width, colors, geometry } = s;
   const [left, right] = s.strip ?? [0, width];
+  // Beside the flag of the moment no words are cut. While time runs, it moves over them.
+  const flagged = s.isStill ? 8 + s.story.spoken(Math.round(s.now)).length * 3.3 : -Infinity;
   for (const [ns, step] of ticksOf(axis, scale, scroll, width)) {
     const at = s.x(ns);
     if (at < left - TICK_PX || at > right + TICK_PX) continue;
     pen.line([[at, geometry.ruler - 4], [at, geometry.height]], { color: colors.grid, width: 1, alpha: 0.8 });
     const words = s.story.spoken(ns, step);
+    if (Math.abs(at - s.nowX) < flagged + words.length * 3) continue;
     pen.text(words, Math.max(at, words.length * 3 + 3), geometry.ruler - 13, { color: colors.faint, size: 10.5, align: "center" });
   }
   for (const gap of axis.breaks) {
@@ -389,6 +392,8 @@ function captions(pen, s, labels) {
 function marks(pen, s) {
   const { story, geometry, colors, step } = s;
   let free = -Infinity;
+  // On each lane, where words stand already.
+  const taken = new Map();
   for (const event of story.marks) {
     if (event.at[1] > step) break;
     const x = s.x(event.at[0]);
@@ -399,6 +404,11 @@ function marks(pen, s) {
       pen.dot(x, y, isPicked ? 7 : 5, { color: colors.fault, ring: colors.paper });
       const all = event.text.split(" ").slice(2).join(" ").replace(/^fault /, "");
       const words = all.length > 44 && !isPicked ? `${all.slice(0, 43)}…` : all;
+      if (!taken.has(event.lane)) taken.set(event.lane, story.spans[event.lane].life.map(({ from, how }) => [s.x(from), s.x(from) + how.length * 6]));
+      const others = taken.get(event.lane);
+      const end = x + 9 + words.length * 5.8;
+      if (!isPicked && others.some(([from, to]) => x + 9 < to && end > from)) continue;
+      others.push([x + 9, end]);
       if (geometry.spacing >= 18) pen.text(words, x + 9, y - 10, { color: colors.fault, size: 10.5, weight: 600, halo: colors.paper });
     } else {
       const y = geometry.server - geometry.half - 10;

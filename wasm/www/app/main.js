@@ -88,8 +88,8 @@ async function start() {
       cover.show();
     } else cover.hide();
   };
+  session.uncover = () => setCovered(false);
   session.views.push(() => {
-    setCovered(false);
     header.show();
     const { lesson: learnt, mutant } = session.source;
     if (teacher.lesson?.id !== learnt || (learnt && !mutant)) teacher.start(learnt);

@@ -143,7 +143,7 @@ export class Pane {
     const followed = app.followed(this);
     return {
       story, geometry, seen: [this.top, this.top + this.height], rows: this.rows, slots: this.slots, width: this.width, axis, scale, scroll, now, colors,
-      step: app.stepOf(this), window: visible, isHandshakeFolded: app.isHandshakeFolded, hover: this.hover ?? app.spotlight, picked: app.picked,
+      step: app.stepOf(this), isStill: !app.isPlaying, window: visible, isHandshakeFolded: app.isHandshakeFolded, hover: this.hover ?? app.spotlight, picked: app.picked,
       follow: followed, longest: this.longest, rowOf: this.rowOf, isFirst: (lane) => this.rows[this.rowOf[lane]].lanes[0] === lane, isHeat: visible.length > ARROWS_MAX, yOf: (lane) => geometry.ys[this.rowOf[lane]],
       alpha: (lane, usual) => (followed == null || lane === followed || this.rowOf[lane] === this.rowOf[followed] ? usual : usual * 0.16),
     };

@@ -35,6 +35,8 @@ export class Session {
     this.source = { dialects: false, lesson: null, ...source };
     this.isNew = true;
     this.film = null;
+    // Behind the cover nothing has a width.
+    this.uncover?.();
     this.app.show(all, at);
     // A scenario is shown as a whole, and can be played from its start; a lesson begins.
     if (at.step == null && (!source.lesson || source.mutant)) this.app.survey();
@@ -172,6 +174,7 @@ export class Session {
     this.isNew = true;
     this.film = null;
     this.source = { name: null, text: run.canAct ? run.text : null, seed: run.canAct ? run.seed : 0n, dialects: false, lesson, title };
+    this.uncover?.();
     this.app.show([[run, title]]);
     this.views.forEach((view) => view());
   }

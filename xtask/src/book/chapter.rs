@@ -196,7 +196,9 @@ mod tests {
         assert!(page.text.contains(&format!("src=\"{address}\"")));
         assert!(page.text.contains("Two ranks: open in the playground</a>"));
         assert!(
-            page.text.ends_with("#text=ranks+1%0A\">Play it</a>: One rank</p>\nEnd.\n"),
+            page.text.ends_with(
+                "#text=about+%22One+rank%22%0Aranks+1%0A\">Play it</a>: One rank</p>\nEnd.\n"
+            ),
             "{}",
             page.text
         );

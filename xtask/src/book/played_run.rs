@@ -27,13 +27,14 @@ impl PlayedRun {
         let (head, scenario) = inner.split_once('\n').unwrap_or((inner, ""));
         let by_link = head.strip_prefix(" it").filter(|rest| rest.starts_with([' ', ':']));
         let (settings, title) = by_link.unwrap_or(head).split_once(": ")?;
+        let title = title.trim().to_owned();
         let mut link = Serializer::new(String::new());
         if !scenario.is_empty() {
-            link.append_pair("text", scenario);
+            // The page shows it above the diagram.
+            link.append_pair("text", &format!("about \"{title}\"\n{scenario}"));
         }
         let parts = [&link.finish(), settings.trim()];
         let link = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("&");
-        let title = title.trim().to_owned();
         (!link.is_empty()).then_some(Self { link, title, is_framed: by_link.is_none() })
     }
 
@@ -100,9 +101,11 @@ mod tests {
     fn scenario_of_a_comment_is_in_the_link() {
         let run = PlayedRun::read("<!-- play it message=put: A put\nranks 1\n  put k \"a&b\"\n-->")
             .unwrap();
-        assert_eq!(run.link, "text=ranks+1%0A++put+k+%22a%26b%22%0A&message=put");
+        let about = "about+%22A+put%22%0A";
+        assert_eq!(run.link, format!("text={about}ranks+1%0A++put+k+%22a%26b%22%0A&message=put"));
         let run = PlayedRun::read("<!-- play it: A job\nranks 1\n-->").unwrap();
-        assert_eq!((&*run.link, run.is_framed), ("text=ranks+1%0A", false));
+        let link = "text=about+%22A+job%22%0Aranks+1%0A";
+        assert_eq!((&*run.link, run.is_framed), (link, false));
         for other in
             ["<!-- play it: A job -->", "<!-- play scenario=a -->", "<!-- other -->", "play a: b"]
         {

@@ -2,6 +2,7 @@
 
 mod args;
 mod cursor;
+mod start;
 mod tree;
 
 use self::args::{SimArgs, USAGE};

@@ -1,8 +1,9 @@
-//! `pmi-sim tree sweep | run | scale`.
+//! `pmi-sim tree sweep | run | scale | start`.
 
 use super::SHOWN_MAX;
 use super::args::SimArgs;
 use super::cursor::SeedCursor;
+use super::start;
 use pmi_sim::tree::{self, TreeSummary};
 
 /// True if every rule held.
@@ -14,7 +15,8 @@ pub(super) fn act(name: &str, args: &SimArgs) -> Result<bool, String> {
         },
         "run" => run(args),
         "scale" => scale(args),
-        other => Err(format!("tree needs sweep, run or scale, not `{other}`")),
+        "start" => start::act(args),
+        other => Err(format!("tree needs sweep, run, scale or start, not `{other}`")),
     }
 }
 
@@ -74,9 +76,10 @@ fn run(args: &SimArgs) -> Result<bool, String> {
 
 fn scale(args: &SimArgs) -> Result<bool, String> {
     let nodes = args.tree.nodes.unwrap_or(10_000);
-    check_memory(nodes, args.tree.bytes, available_bytes())?;
+    let bytes = args.tree.bytes.unwrap_or(0);
+    check_memory(nodes, bytes, available_bytes())?;
     let failed = |violation: pmi_sim::Violation| format!("{}: {}", violation.rule, violation.what);
-    let cost = tree::cost(nodes, args.tree.bytes).map_err(failed)?;
+    let cost = tree::cost(nodes, bytes).map_err(failed)?;
     println!("nodes            {} with the head, depth {}", cost.nodes, cost.depth());
     println!("steps            {}", cost.steps);
     println!("result           {} bytes, received by every node", cost.total);

@@ -24,6 +24,7 @@ mod queue;
 mod record;
 mod scale;
 mod scenario;
+mod start;
 mod sweep;
 mod world;
 
@@ -34,5 +35,9 @@ pub use pmi_tree::NodeId;
 pub use record::{TreeEdgeWay, TreeEntry, TreeNodeLife, TreeNodeView, TreeRecord};
 pub use scale::{TreeCost, cost, memory_bytes};
 pub use scenario::TreeScenario;
+pub use start::{
+    StartCost, StartCosts, StartCostsError, StartLauncher, StartSetting, StartTimes, start,
+    start_bar, start_table,
+};
 pub use sweep::{TreeRun, TreeSummary, run, sweep};
 pub use world::TreeWorld;

@@ -4,6 +4,7 @@ use super::check::Traffic;
 use super::plan::TreePlan;
 use super::world::TreeWorld;
 use crate::check::Violation;
+use crate::rng::Span;
 use pmi_tree::NodeId;
 
 /// Cost of one operation at links of 10 Gbit/s with 30 microseconds of latency.
@@ -40,8 +41,25 @@ const NODE_BYTES: u64 = 16 << 10;
 ///
 /// The first broken rule.
 pub fn cost(nodes: u32, bytes: u64) -> Result<TreeCost, Violation> {
-    let plan = TreePlan::quiet(nodes, 1, bytes);
-    let byte_picos = plan.byte_picos;
+    cost_of(TreePlan::quiet(nodes, 1, bytes))
+}
+
+/// The same at links with this latency, in microseconds, and these picoseconds for a byte.
+///
+/// # Errors
+///
+/// As [`cost`].
+pub(super) fn cost_at(
+    nodes: u32,
+    bytes: u64,
+    (latency, byte_picos): (u64, u64),
+) -> Result<TreeCost, Violation> {
+    let latency = Span::just(latency);
+    cost_of(TreePlan { latency, byte_picos, ..TreePlan::quiet(nodes, 1, bytes) })
+}
+
+fn cost_of(plan: TreePlan) -> Result<TreeCost, Violation> {
+    let (nodes, byte_picos) = (plan.nodes, plan.byte_picos);
     let mut world = TreeWorld::new(plan, 1, None);
     world.run();
     if let Some(violation) = world.checks().violations().first() {

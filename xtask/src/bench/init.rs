@@ -100,7 +100,7 @@ fn floor(figure: &InitFigure, tools: &Tools, rank: &str) -> Option<Contestant<'s
 }
 
 /// Seconds from the start of the launcher until the last rank is initialized.
-fn last_init(mut command: Command) -> Contestant<'static, f64> {
+pub(super) fn last_init(mut command: Command) -> Contestant<'static, f64> {
     Box::new(move || {
         let start =
             SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;

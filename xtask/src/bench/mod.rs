@@ -20,6 +20,7 @@ mod plot;
 mod pmix;
 mod run;
 mod spinners;
+mod start;
 mod stats;
 mod tools;
 
@@ -40,6 +41,8 @@ struct Comparison {
     targets: Vec<Target>,
     /// Conditions of this comparison, below the table.
     notes: Vec<String>,
+    /// Files besides the page, and their texts.
+    files: Vec<(&'static str, String)>,
 }
 
 /// A promise and whether it was kept.
@@ -67,12 +70,18 @@ const SECTIONS: &[Section] = &[
     ),
     ("nodes", "eight hosts, beside ssh, Hydra, prterun and srun", nodes::measure),
     ("nodes-64", "64 hosts, beside ssh and Hydra", nodes::measure_many),
+    ("start", "costs of the parts of a start, for the simulator", start::measure),
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let BenchPlan { sections, write, is_busy, against, is_plot } = parse(arguments)?;
+    let BenchPlan { sections, write, is_busy, against, is_plot, is_simulated } = parse(arguments)?;
     if is_plot {
         plot::write_all()?;
+    }
+    if is_simulated {
+        start::write_simulated()?;
+    }
+    if is_plot || is_simulated {
         return Ok(ExitCode::SUCCESS);
     }
     let against = against.map(|path| {
@@ -102,6 +111,14 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
         }
         if write {
             page::write(&place, &text)?;
+            for (path, text) in &table.files {
+                println!("writing {path}");
+                let written = fs::write(crate::process::root().join(path), text);
+                written.map_err(|error| format!("{path}: {error}"))?;
+            }
+            if *name == "start" {
+                start::write_simulated()?;
+            }
         }
     }
     if write {
@@ -125,16 +142,19 @@ struct BenchPlan {
     against: Option<String>,
     /// True if only to draw the plots of the tables of the page.
     is_plot: bool,
+    /// True if only to simulate starts with the costs of the repository, for the page.
+    is_simulated: bool,
 }
 
 fn parse(arguments: &[String]) -> Result<BenchPlan, String> {
     let mut arguments = Arguments::new(
         arguments,
-        "cargo xtask bench [--write] [--busy] [--against FILE] [SECTION...] or bench --plot",
+        "cargo xtask bench [--write] [--busy] [--against FILE] [SECTION...], bench --plot or \
+         bench --simulate",
     );
     let (write, is_busy) = (arguments.flag("--write"), arguments.flag("--busy"));
     let against = arguments.value("--against")?;
-    let is_plot = arguments.flag("--plot");
+    let (is_plot, is_simulated) = (arguments.flag("--plot"), arguments.flag("--simulate"));
     let names = arguments.names()?;
     let known: Vec<_> = SECTIONS.iter().map(|(name, ..)| *name).collect();
     if let Some(other) = names.iter().find(|name| **name != "all" && !known.contains(name)) {
@@ -154,6 +174,7 @@ fn parse(arguments: &[String]) -> Result<BenchPlan, String> {
         is_busy,
         against,
         is_plot,
+        is_simulated,
     })
 }
 
@@ -184,7 +205,7 @@ impl Comparison {
 mod tests {
     use super::*;
 
-    const ALL: [&str; 13] = [
+    const ALL: [&str; 14] = [
         "launch",
         "init",
         "kvs",
@@ -198,6 +219,7 @@ mod tests {
         "oversubscribe",
         "nodes",
         "nodes-64",
+        "start",
     ];
 
     fn names(arguments: &[&str]) -> Result<(Vec<&'static str>, bool), String> {

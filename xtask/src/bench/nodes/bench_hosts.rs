@@ -8,17 +8,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The hosts, and the programs of the peers.
-pub(super) struct BenchHosts<'a> {
-    pub(super) tools: &'a Tools,
-    pub(super) hosts: SshHosts,
-    pub(super) open_mpi: OpenMpi,
+pub(in crate::bench) struct BenchHosts<'a> {
+    pub(in crate::bench) tools: &'a Tools,
+    pub(in crate::bench) hosts: SshHosts,
+    pub(in crate::bench) open_mpi: OpenMpi,
     /// Newer Hydra, of a wheel.
     newer_hydra: String,
 }
 
 /// A launcher that starts ranks on other hosts over `ssh`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SshLauncher {
+pub(in crate::bench) enum SshLauncher {
     PmiHost,
     Hydra,
     NewerHydra,
@@ -26,10 +26,11 @@ pub(super) enum SshLauncher {
 }
 
 impl SshLauncher {
-    pub(super) const ALL: [Self; 4] = [Self::PmiHost, Self::Hydra, Self::NewerHydra, Self::Prterun];
+    pub(in crate::bench) const ALL: [Self; 4] =
+        [Self::PmiHost, Self::Hydra, Self::NewerHydra, Self::Prterun];
 
     /// Name in the table.
-    pub(super) const fn name(self) -> &'static str {
+    pub(in crate::bench) const fn name(self) -> &'static str {
         match self {
             Self::PmiHost => "pmi-host",
             Self::Hydra => "Hydra 4.0.2",
@@ -45,7 +46,7 @@ impl<'a> BenchHosts<'a> {
     /// # Errors
     ///
     /// With what is missing.
-    pub(super) fn start(tools: &'a Tools, count: u32) -> Result<Self, String> {
+    pub(in crate::bench) fn start(tools: &'a Tools, count: u32) -> Result<Self, String> {
         let directory = tools.directory()?;
         let open_mpi = OpenMpi::prepare(tools)?;
         let newer_hydra = tools.hydra5.to_string_lossy().into_owned();
@@ -60,7 +61,12 @@ impl<'a> BenchHosts<'a> {
     }
 
     /// A launcher with `ranks` ranks, as many on each of `hosts` hosts; the program follows.
-    pub(super) fn launcher(&self, launcher: SshLauncher, hosts: u32, ranks: u32) -> Command {
+    pub(in crate::bench) fn launcher(
+        &self,
+        launcher: SshLauncher,
+        hosts: u32,
+        ranks: u32,
+    ) -> Command {
         let (per_host, ranks) = ((ranks / hosts).to_string(), ranks.to_string());
         // By their addresses: name servers are not what is compared.
         let names = |slots: &str| {
@@ -101,7 +107,7 @@ impl<'a> BenchHosts<'a> {
 
     /// As many `ssh` at once as there are hosts, each for `/bin/true` and in a session of its own. Where the
     /// kernel divides the processors by session, other load takes less from each; launchers have that, too.
-    pub(super) fn bare_ssh(&self, hosts: u32) -> Command {
+    pub(in crate::bench) fn bare_ssh(&self, hosts: u32) -> Command {
         let script = "config=$1; shift; for host; do \
                       setsid ssh -T -x -o BatchMode=yes -F \"$config\" \"$host\" /bin/true & done; wait";
         let mut command = self.hosts.command(0, "sh");

@@ -4,7 +4,7 @@
 //! All hosts share the processors of one machine, so that absolute times say little about a cluster; peers
 //! do the same work in the same turn, and a ratio is that of one turn.
 
-mod bench_hosts;
+pub(super) mod bench_hosts;
 mod exchange;
 mod footprint;
 mod loss;
@@ -124,7 +124,7 @@ fn micros(micros: f64) -> String {
     }
 }
 
-fn load() -> String {
+pub(super) fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or_default().to_owned()
 }

@@ -9,6 +9,11 @@ pub(super) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
+/// The least value, of times to which other load only adds; infinity of nothing.
+pub(super) fn least(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(f64::INFINITY, f64::min)
+}
+
 /// Results by contestant, and of each by turn.
 pub(super) struct Turns<T>(pub(super) Vec<Vec<T>>);
 
@@ -50,6 +55,11 @@ mod tests {
         assert_eq!(median([]), None);
         assert_eq!(median([3.0, 1.0, 9.0]), Some(3.0));
         assert_eq!(median([4.0, 1.0, 9.0, 2.0]), Some(3.0));
+    }
+
+    #[test]
+    fn least_of_all_counts() {
+        assert_eq!((least([3.0, 1.0, 9.0]), least([])), (1.0, f64::INFINITY));
     }
 
     #[test]

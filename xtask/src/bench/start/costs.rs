@@ -54,7 +54,7 @@ pub(super) const FILE: &str = "wasm/sim/start-costs.txt";
 const ROWS: [(&str, &str, &str); 32] = [
     ("ssh-client", "us", "processor time of an ssh, at the side that starts it"),
     ("ssh-server", "us", "processor time of sshd and the login shell"),
-    ("ssh-alone", "us", "time of an ssh that is alone, the least of 15"),
+    ("ssh-alone", "us", "time of an ssh that is alone, the least of 101"),
     ("head-start", "us", "processor time of the head, besides that for each host"),
     ("head-host", "us", "processor time of the head for a host, most of which others start"),
     ("node-start", "us", "processor time of a node server and its guard up to the first rank"),
@@ -70,7 +70,7 @@ const ROWS: [(&str, &str, &str); 32] = [
     (
         "mpi-get",
         "us",
-        "time from one of these to the next, while messages are recorded, the least of 9",
+        "time from one of these to the next, while messages are recorded, the least of 25",
     ),
     ("launcher-bytes", "bytes", "size of pmi-host"),
     ("copy-client", "us", "processor time of an ssh for a copy of it"),
@@ -87,7 +87,7 @@ const ROWS: [(&str, &str, &str); 32] = [
     ("check-hosts", "hosts", "network namespaces with an sshd each"),
     ("check-ranks", "ranks", "on each of them"),
     ("check-ssh", "us", "time of as many ssh at once, the least of 15"),
-    ("check-start", "us", "time from the start of pmi-host until the last init, the least of 7"),
+    ("check-start", "us", "time from the start of pmi-host until the last init, the least of 15"),
 ];
 
 #[cfg(test)]

@@ -76,4 +76,4 @@ fn beyond((half, of_half): (u64, u64), (whole, of_whole): (u64, u64), bytes: u64
 }
 
 /// Memory for the results of all nodes.
-const FENCE_MEMORY: u64 = 256 << 20;
+const FENCE_MEMORY: u64 = 512 << 20;

@@ -126,9 +126,9 @@ fn hosts_on_one_machine_share_its_processors() {
 #[test]
 fn data_that_does_not_fit_into_memory_is_estimated_from_a_part() {
     let cost = |bytes| cost_at(301, bytes, (30, 800)).unwrap().micros;
-    let (half, whole, bytes) = (300, 600, 2400);
+    let (half, whole, bytes) = (250, 500, 2000);
     let estimate = cost(whole) + beyond((half, cost(half)), (whole, cost(whole)), bytes);
-    let direct = fence_micros(&setting(300, 16, 1), bytes).unwrap();
+    let direct = fence_micros(&setting(300, 1, 1), bytes).unwrap();
     assert_eq!(direct, cost(bytes));
     // The first frames of a small result fill the tree, so the estimate is above.
     assert!((direct..direct * 3 / 2).contains(&estimate), "{estimate} {direct}");

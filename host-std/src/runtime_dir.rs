@@ -31,12 +31,38 @@ pub(crate) fn candidates() -> Vec<PathBuf> {
 pub(crate) fn create_in_first<T>(make: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
     let mut last = io::ErrorKind::NotFound.into();
     for directory in candidates() {
-        match make(&directory) {
+        match create_in(&directory, &make) {
             Ok(made) => return Ok(made),
             Err(error) => last = error,
         }
     }
     Err(last)
+}
+
+/// Makes a file in a directory, which is [prepared](prepare) for it, although other launchers
+/// [remove](remove_if_empty) the directory meanwhile.
+///
+/// # Errors
+///
+/// Those of `make`.
+pub(crate) fn create_in<T>(
+    directory: &Path,
+    mut make: impl FnMut(&Path) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut made = make(directory);
+    for _ in 0..ATTEMPTS {
+        if !made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            break;
+        }
+        made = make(directory);
+    }
+    made
+}
+
+/// Removes the directory unless it has files, as those of other launchers.
+pub(crate) fn remove_if_empty(directory: &Path) {
+    // It has files, or is gone already: there is nothing to do.
+    let _ = fs::remove_dir(directory);
 }
 
 /// Creates the directory unless it exists, and checks that only this user can change it.
@@ -159,6 +185,10 @@ const OTHERS: u32 = 0o077;
 /// Maximum number of entries that a launcher checks when it starts; the next one checks the rest.
 const SWEPT_MAX: usize = 64;
 
+/// Number of times that a file is tried to be made in a directory that others remove. Each time needs another
+/// launcher that ends at the same moment.
+const ATTEMPTS: u32 = 64;
+
 /// Longest time that creating a socket takes.
 const UNFINISHED: Duration = Duration::from_secs(60);
 
@@ -204,6 +234,51 @@ mod tests {
         assert_eq!(sockets(&directory).unwrap(), [alive, elsewhere]);
         assert!(directory.join("notes.txt").exists() && directory.join("3-1.new").exists());
         fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn directory_that_others_remove_is_created_again() {
+        let directory = scratch("removed");
+        let mut removals = 3;
+        let make = |directory: &Path| {
+            prepare(directory)?;
+            if removals > 0 {
+                removals -= 1;
+                remove_if_empty(directory);
+            }
+            fs::write(directory.join("file"), "")
+        };
+        create_in(&directory, make).unwrap();
+        remove_if_empty(&directory);
+        assert!(directory.join("file").exists(), "a directory with a file stays");
+        fs::remove_file(directory.join("file")).unwrap();
+        remove_if_empty(&directory);
+        assert!(!directory.exists());
+        let nowhere = create_in(&directory.join("no/such"), prepare).unwrap_err();
+        assert_eq!(nowhere.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn launchers_that_start_and_end_together_find_their_directory() {
+        let directory = scratch("together");
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let directory = &directory;
+                scope.spawn(move || {
+                    for number in 0..200 {
+                        let name = format!("{thread}-{number}.{SOCKET}");
+                        let make = |directory: &Path| {
+                            prepare(directory)?;
+                            UnixListener::bind(directory.join(&name)).map(drop)
+                        };
+                        create_in(directory, make).unwrap();
+                        fs::remove_file(directory.join(&name)).unwrap();
+                        remove_if_empty(directory);
+                    }
+                });
+            }
+        });
+        assert!(!directory.exists());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use pmi_host::table::{Phase, Table, VERSION, WaitCondition};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -73,6 +73,21 @@ const HUNG: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read
     if [ $PMI_RANK = 1 ]; then kill -STOP $$; fi
     echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD
     echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD";
+
+#[test]
+fn directory_of_sockets_is_removed_with_the_last_run_that_uses_it() {
+    let runtime = Runtime::new("empty");
+    let directory = runtime.0.join("pmi-host");
+    let mut first = start(runtime.job(1, "read line").stdin(Stdio::piped()));
+    let mut second = start(runtime.job(1, "read line").stdin(Stdio::piped()));
+    [&first, &second].iter().for_each(|job| drop(runtime.table(job.pid())));
+    first.types("\n");
+    first.end().exits_with(0);
+    assert_eq!(runtime.sockets().len(), 1);
+    second.types("\n");
+    second.end().exits_with(0);
+    assert!(!directory.exists(), "{:?}", list(&directory));
+}
 
 #[test]
 fn programs_read_what_a_run_does() {

@@ -42,16 +42,18 @@ impl Rendezvous {
     ///
     /// Errors of the system.
     pub(crate) fn open(&mut self, server: &ServerAddress) -> io::Result<()> {
-        let directory = session_directory();
-        if env::var_os(SESSION_DIRECTORY).is_none_or(|path| path.is_empty()) {
-            runtime_dir::prepare(&directory)?;
-        }
-        sweep(&directory, &server.host);
-        let text = content(&server.uri);
+        let (directory, text) = (session_directory(), content(&server.uri));
         let own = std::process::id().to_string();
-        for name in [&own].into_iter().chain(&server.nspaces) {
-            let path = directory.join(format!("pmix.{}.tool.{name}", server.host));
-            self.write(path, &text)?;
+        let path = |name: &str| directory.join(format!("pmix.{}.tool.{name}", server.host));
+        runtime_dir::create_in(&directory, |directory| {
+            if has_own_directory() {
+                runtime_dir::prepare(directory)?;
+            }
+            sweep(directory, &server.host);
+            self.write(path(&own), &text)
+        })?;
+        for name in &server.nspaces {
+            self.write(path(name), &text)?;
         }
         // A tool that has started the launcher waits for this file. The others do without it.
         if let Some(path) = path_in(&STARTER_FILES) {
@@ -145,6 +147,9 @@ impl Drop for Rendezvous {
         for path in &self.paths {
             let _ = fs::remove_file(path);
         }
+        if has_own_directory() {
+            runtime_dir::remove_if_empty(&session_directory());
+        }
     }
 }
 
@@ -157,6 +162,11 @@ pub(crate) fn system_directory() -> PathBuf {
 fn session_directory() -> PathBuf {
     path_in(&[SESSION_DIRECTORY])
         .unwrap_or_else(|| system_directory().join(format!("pmi-host-{}", geteuid().as_raw())))
+}
+
+/// True if the files of this launcher are in a directory that launchers make, not in one of the user.
+fn has_own_directory() -> bool {
+    env::var_os(SESSION_DIRECTORY).is_none_or(|path| path.is_empty())
 }
 
 fn path_in(variables: &[&str]) -> Option<PathBuf> {

@@ -203,6 +203,7 @@ impl Drop for StatusSocket {
     fn drop(&mut self) {
         // A failure is harmless: the next launcher removes the stale socket.
         let _ = fs::remove_file(&self.path);
+        self.path.parent().into_iter().for_each(runtime_dir::remove_if_empty);
     }
 }
 
@@ -245,8 +246,7 @@ mod tests {
         assert!(!control.wants_answer(now) && control.wants_answer(now + FRESH_FOR));
         let path = control.path.clone();
         drop(control);
-        assert!(!path.exists());
-        fs::remove_dir_all(directory).unwrap();
+        assert!(!path.exists() && !directory.exists());
     }
 
     #[test]
@@ -275,6 +275,6 @@ mod tests {
         }
         assert!(control.clients.iter().all(Option::is_none));
         drop(control);
-        fs::remove_dir_all(directory).unwrap();
+        assert!(!directory.exists());
     }
 }

@@ -69,6 +69,17 @@ fn hung_program_of_mpich_is_reported_with_the_rank_that_is_waited_for() {
 }
 
 #[test]
+fn lookup_that_waits_is_named_by_what_it_waits_for() {
+    let Some(hang) = common::pmix_program("pmix_hang") else { return };
+    let words = ["--stall-report", "0.3", "--timeout", "4", hang.to_str().unwrap(), "lookup"];
+    let ran = run(&mut nodes(2, 2, &words)).exits_with(124);
+    assert!(!ran.err.contains("no progress"), "{}", ran.err);
+    for part in ["rank 0 of 2 waits until 'ocean' is published", "in a lookup", "sent LOOKUPNB "] {
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
+}
+
+#[test]
 fn progress_on_another_node_ends_a_standstill() {
     // Rank 1 puts something from time to time, and enters the fence after the others have waited for long.
     let script = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD

@@ -41,8 +41,8 @@ pub(super) enum PmixResponse<B> {
     Get { job: JobId, rank: u32, key: Option<B>, scope: Option<u8>, deadline: Option<Instant> },
     /// Published data under the keys of this request.
     Lookup { body: B, deadline: Option<Instant> },
-    /// The response of the owner to the request with this number.
-    Host { number: u32, deadline: Option<Instant> },
+    /// The response of the owner to the request with this number, and its body if it is a lookup.
+    Host { number: u32, deadline: Option<Instant>, lookup: Option<B> },
 }
 
 impl<B: SharedBytes> PendingRequest<B> {
@@ -87,6 +87,11 @@ impl<B: SharedBytes> PendingRequest<B> {
 }
 
 impl<B> PmixResponse<B> {
+    /// The response of the owner to a request without a deadline, which is no lookup.
+    pub(super) const fn of_owner() -> Self {
+        Self::Host { number: 0, deadline: None, lookup: None }
+    }
+
     /// A response with this body; without memory for it, a status.
     pub(super) fn body(body: Option<B>) -> Self {
         body.map_or(Self::Status(Status::NOMEM), Self::Body)

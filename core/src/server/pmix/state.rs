@@ -19,6 +19,7 @@ use super::collective_request::CollectiveRequest;
 use super::context::{PmixContext, PmixEffect};
 use super::directives;
 use super::response::PmixResponse;
+use super::shared_bytes::copy_bytes;
 use super::storage::{PmixSessionStateOf, PmixStorage};
 use super::tool;
 use crate::command::Verb;
@@ -26,7 +27,6 @@ use crate::error::PeerError;
 use crate::ids::{Excerpt, JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::server::session::SessionPhase;
-use crate::time::Instant;
 use crate::wire::pmix::greeting::{Credential, Greeting, Kind};
 use crate::wire::pmix::header::{Header, TAG_HEARTBEAT, TAG_REQUESTS};
 use crate::wire::pmix::names::{Status, keys, range};
@@ -87,11 +87,13 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
         Request::Publish { .. } | Request::Unpublish(_)
             if context.view().hands_names_up(peer.job) =>
         {
-            return ask_owner::<P>(state, (tag, None), body);
+            return ask_owner::<P>(state, tag, PmixResponse::of_owner(), body);
         }
         Request::Lookup(target) if context.view().hands_names_up(peer.job) => {
             let deadline = context.view().deadline(&target.infos, None);
-            return ask_owner::<P>(state, (tag, deadline), body);
+            let (number, lookup) = (0, copy_bytes(body));
+            let response = PmixResponse::Host { number, deadline, lookup };
+            return ask_owner::<P>(state, tag, response, body);
         }
         Request::Req => (context.describe(state, peer), PmixEffect::Nothing),
         Request::Commit(scopes) => {
@@ -192,12 +194,12 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
             let monitors = &mut state.protocol.heartbeats;
             match monitors.handle_request(context.common.now, what, *code, infos) {
                 Some(status) => (PmixResponse::Status(status), PmixEffect::Nothing),
-                None => return ask_owner::<P>(state, (tag, None), body),
+                None => return ask_owner::<P>(state, tag, PmixResponse::of_owner(), body),
             }
         }
         Request::Query(queries) => match context.view().query(state, peer, queries) {
             Some(response) => (response, PmixEffect::Nothing),
-            None => return ask_owner::<P>(state, (tag, None), body),
+            None => return ask_owner::<P>(state, tag, PmixResponse::of_owner(), body),
         },
         Request::JobControl { .. }
         | Request::Spawn { .. }
@@ -207,7 +209,7 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
         | Request::IofPull { .. }
         | Request::IofPush { .. }
         | Request::IofDeregister { .. } => {
-            return ask_owner::<P>(state, (tag, None), body);
+            return ask_owner::<P>(state, tag, PmixResponse::of_owner(), body);
         }
         _ => (PmixResponse::Status(Status::NOT_SUPPORTED), PmixEffect::Nothing),
     };
@@ -219,11 +221,12 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
 /// the owner has read it, and is numbered when the owner receives its event.
 fn ask_owner<P: PmixStorage>(
     state: &mut PmixSessionStateOf<P>,
-    (tag, deadline): (u32, Option<Instant>),
+    tag: u32,
+    response: PmixResponse<P::Bytes>,
     body: &[u8],
 ) -> PmixEffect {
     hold::<P>(state, body);
-    PmixEffect::HostRequest(state.push_response(tag, PmixResponse::Host { number: 0, deadline }))
+    PmixEffect::HostRequest(state.push_response(tag, response))
 }
 
 /// Keeps the message with this body in the inbox until the owner has read it.

@@ -30,7 +30,7 @@ pub enum PmixWait<'a> {
         /// Under which key; none is any.
         key: Option<&'a [u8]>,
     },
-    /// Published data; the first key of the lookup.
+    /// Published data, here or at the owner; the first key of the lookup.
     Lookup(&'a [u8]),
     /// Answer of the owner, mostly to a spawn request.
     Owner,
@@ -62,7 +62,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
                 let rank = (*rank < ranks::LOCAL_PEERS).then_some(Rank(*rank));
                 Some(PmixWait::Post { job: *job, rank, key: key.as_ref().map(AsRef::as_ref) })
             }
-            PmixResponse::Lookup { body, .. } => {
+            PmixResponse::Lookup { body, .. } | PmixResponse::Host { lookup: Some(body), .. } => {
                 match Request::read(Unpacker::new(body.as_ref(), format)) {
                     Ok(Request::Lookup(target)) => target.keys().next().map(PmixWait::Lookup),
                     _ => None,

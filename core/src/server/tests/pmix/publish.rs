@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ids::ProcId;
-use crate::server::pmix::{EndedPublisher, ForwardedRequest};
+use crate::server::pmix::{EndedPublisher, ForwardedRequest, PmixWait};
 use crate::wire::pmix::Request as PmixRequest;
 
 impl Hall {
@@ -243,6 +243,8 @@ fn owner_serves_the_names_of_a_job_on_one_node() {
     let Some(Event::HostRequest { session, exchange }) = hall.world.server.poll_event() else {
         panic!("the owner has no request");
     };
+    let waits = hall.world.server.pmix_ref().waits().map(|(_, wait)| wait);
+    assert_eq!(waits.collect::<Vec<_>>(), [PmixWait::Lookup(b"k")]);
     let request = hall.world.server.pmix_ref().forwarded(session).unwrap();
     assert!(matches!(request.read(), Ok(PmixRequest::Lookup(target)) if target.count == 1));
     assert!(ForwardedRequest { format: 9, ..request }.read().is_err());

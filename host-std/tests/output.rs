@@ -175,6 +175,32 @@ fn lines_that_ranks_write_alike_come_once() {
 }
 
 #[test]
+fn equal_lines_are_found_although_one_rank_writes_all_of_them_first() {
+    let directory = directory("first");
+    let script = "until [ $PMI_RANK = 0 ] || [ -e written ]; do sleep 0.05; done; seq 20000
+                  if [ $PMI_RANK = 0 ]; then touch written; fi";
+    let mut command = job(2, ["--collapse", "--collapse-wait", "0"]);
+    let ran = run(command.args(shell(script)).current_dir(&directory)).exits_with(0);
+    let expected = (1..=20000).map(|number| format!("[0-1] {number}"));
+    assert!(ran.out.lines().eq(expected), "{} lines", ran.out.lines().count());
+    fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn equal_lines_are_found_again_after_more_than_may_be_held() {
+    let directory = directory("flood");
+    let script =
+        "if [ $PMI_RANK = 0 ]; then yes 'a line of rank 0' | head -n 200000; touch written; fi
+                  until [ -e written ]; do sleep 0.05; done; seq 1000";
+    let mut command = job(3, ["--collapse", "--collapse-wait", "0"]);
+    let ran = run(command.args(shell(script)).current_dir(&directory)).exits_with(0);
+    let (own, common): (Vec<&str>, _) = ran.out.lines().partition(|line| line.starts_with("[0] "));
+    assert_eq!(own.len(), 200_000);
+    assert!(common.into_iter().eq((1..=1000).map(|number| format!("[0-2] {number}"))));
+    fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
 fn rank_that_is_silent_holds_lines_for_a_while_only() {
     let script = "if [ $PMI_RANK = 0 ]; then read line; echo $line; else exec sleep 60; fi";
     let mut command = job(3, ["--collapse", "--collapse-wait", "0.1"]);

@@ -85,7 +85,7 @@ impl Collapse {
             None => self.silent_count += 1,
         }
         if self.pending_ranks == 0 {
-            self.all_there_at = Some(Instant::now());
+            self.all_there_at.get_or_insert_with(Instant::now);
             self.overdue_at = self.oldest().and_then(|line| self.due_at(&line));
         }
     }
@@ -129,17 +129,32 @@ impl Collapse {
         }
     }
 
-    /// Hands out lines that need not wait any longer.
+    /// Hands out lines that need not wait any longer: all, once there are too many, so that equal ones of
+    /// what follows can be found.
     pub(crate) fn release(&mut self, now: Instant, mut out: impl FnMut(&Group)) {
+        let mut is_full = false;
         loop {
             let groups = match self.silent_count {
                 0 => self.complete(),
+                _ if is_full => self.complete(),
                 _ => self.oldest().filter(|line| self.is_due(line, now)).into_iter().collect(),
             };
             if groups.is_empty() {
-                break;
+                if is_full || self.held_bytes <= self.held_max() {
+                    break;
+                }
+                is_full = true;
             }
-            groups.into_iter().for_each(|line| out(&self.pop_group(line.text)));
+            for QueuedLine { text, .. } in groups {
+                let group = self.pop_group(text);
+                out(&group);
+                // A search through all queues for each line of a rank that writes much takes long.
+                for rank in group.ranks.into_iter().filter(|_| is_full) {
+                    while let Some(text) = self.unshared_head(rank) {
+                        out(&self.pop_group(text));
+                    }
+                }
+            }
         }
         self.overdue_at = self.oldest().and_then(|line| self.due_at(&line));
     }
@@ -172,8 +187,8 @@ impl Collapse {
         self.queues.is_empty() && self.pending_ranks == 0
     }
 
-    /// With no rank silent: lines that no further rank can join, since none has them further behind in
-    /// its queue. The oldest first.
+    /// Lines that no further rank can join unless it is silent, since none has them further behind in its
+    /// queue. The oldest first.
     fn complete(&self) -> Vec<QueuedLine> {
         let is_complete = |holders: &&Holders| holders.heads.len() == holders.ranks.len();
         let complete = self.heads().filter(is_complete);
@@ -182,6 +197,13 @@ impl Collapse {
         lines.sort_by_key(|line| line.number);
         // All may wait for each other, as 'a, b' and 'b, a' do: then the oldest goes out.
         if lines.is_empty() { self.oldest().into_iter().collect() } else { lines }
+    }
+
+    /// The line at the head of the queue of a rank, if no other rank has it.
+    fn unshared_head(&self, rank: u32) -> Option<Rc<[u8]>> {
+        let text = &self.queues.get(&rank)?.lines.front()?.text;
+        let holders = self.texts.get(text).filter(|holders| holders.ranks.len() == 1);
+        holders.map(|_| Rc::clone(text))
     }
 
     fn oldest(&self) -> Option<QueuedLine> {
@@ -207,7 +229,12 @@ impl Collapse {
     }
 
     fn is_due(&self, line: &QueuedLine, now: Instant) -> bool {
-        self.due_at(line).is_some_and(|at| at <= now) || self.held_bytes > HELD_MAX
+        self.due_at(line).is_some_and(|at| at <= now)
+    }
+
+    /// Most bytes that may wait. Ranks that write as much as others may do so one after the other.
+    fn held_max(&self) -> usize {
+        HELD_MAX + (self.queues.len() * HELD_EACH).min(HELD_EACH_MAX)
     }
 
     /// Removes a line from all queues with it at the head.
@@ -250,8 +277,14 @@ impl Collapse {
     }
 }
 
-/// With this much waiting, lines go out without waiting for equal ones.
+/// With this much waiting, and as much more for each rank, all lines go out without waiting for equal ones.
 const HELD_MAX: usize = 1 << 20;
+
+/// For each rank, what it may write while others are not running: lines of 16 bytes that fill a pipe.
+const HELD_EACH: usize = 256 * 1024;
+
+/// Most of the latter for all ranks together.
+const HELD_EACH_MAX: usize = 16 << 20;
 
 /// Approximate overhead of a line besides its text.
 const LINE_COST: usize = 64;
@@ -353,15 +386,22 @@ mod tests {
 
     #[test]
     fn too_much_is_not_held() {
-        let (mut collapse, now) = written(&[]);
+        let (mut collapse, now) = written(&[(1, "a")]);
         let line = vec![b'x'; HELD_MAX / 2];
-        for letter in 0..4 {
+        collapse.push(0, b"a", now);
+        for letter in 0..3 {
             collapse.push(0, &[&line[..], &[letter]].concat(), now);
         }
-        let mut count = 0;
-        collapse.release(now, |_| count += 1);
-        assert!(count >= 2 && collapse.held_bytes <= HELD_MAX, "{count}");
-        collapse.release_rank(0, |_| count += 1);
-        assert_eq!((count, collapse.held_bytes), (4, 0));
+        assert_eq!(released(&mut collapse, now), "");
+        (3..5).for_each(|letter| collapse.push(0, &[&line[..], &[letter]].concat(), now));
+        let mut groups = Vec::new();
+        collapse.release(now, |group| groups.push(group.ranks.clone()));
+        assert_eq!((groups.len(), collapse.held_bytes, collapse.deadline()), (6, 0, None));
+        assert_eq!(groups[..2], [vec![0, 1], vec![0]], "equal ones together");
+        // Then lines wait again.
+        collapse.push(0, b"b", now);
+        assert_eq!(released(&mut collapse, now), "");
+        [1, 2].iter().for_each(|rank| collapse.push(*rank, b"b", now));
+        assert_eq!(released(&mut collapse, now), "0-2:b");
     }
 }

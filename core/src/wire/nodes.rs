@@ -169,6 +169,8 @@ pub enum Target {
     Node(u32),
     /// Every node but the sender.
     All,
+    /// The parent, which passes on the content in messages of its own.
+    Parent,
 }
 
 /// Meaning of the body of a message.
@@ -425,6 +427,7 @@ mod tests {
             contribution,
             ended,
             NodeFrame::Message(message),
+            NodeFrame::Message(MessageFrame { to: Target::Parent, number: 0, ..message }),
             NodeFrame::Settled { control: 1, output: 2, ended: 3 },
             NodeFrame::HeadLost,
         ] {

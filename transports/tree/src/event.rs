@@ -1,6 +1,7 @@
 //! Values that the owner of a node gives to the tree and receives from it.
 
 use crate::NodeId;
+use crate::source::Source;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 pub use pmi_core::wire::nodes::CollectiveId;
@@ -14,6 +15,18 @@ pub enum Destination {
     Node(NodeId),
     /// Every node but the sender.
     All,
+    /// The parent, whatever node that is: its owner passes on the content, and settles the message when
+    /// that is certain ([`TreeEvent::FromChild`]). If the parent is lost, the next one receives the
+    /// message again, and with it content that the former one may have passed on.
+    Parent,
+}
+
+/// A message of a child that its receiver has not settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChildMessage {
+    pub(crate) class: Class,
+    pub(crate) source: Source,
+    pub(crate) len: usize,
 }
 
 /// Class of a message: it has its own queue, bound and credit on every edge.
@@ -44,6 +57,16 @@ pub enum TreeEvent {
         from: NodeId,
         /// Its class.
         class: Class,
+        /// Its bytes.
+        body: Vec<u8>,
+    },
+    /// A message of a child to its parent, which is this node and not the head: the head receives a
+    /// [`Message`](Self::Message), and settles it.
+    FromChild {
+        /// The child.
+        child: NodeId,
+        /// For [`settle`](crate::TreeNode::settle), which the child waits for.
+        message: ChildMessage,
         /// Its bytes.
         body: Vec<u8>,
     },

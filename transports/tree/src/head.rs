@@ -1,8 +1,9 @@
 //! The part of the head: where nodes are, which of them may be lost, and which are.
 
 use crate::event::{EdgeLoss, TreeEvent};
-use crate::lane::{Parcel, Source};
+use crate::lane::Parcel;
 use crate::node::TreeNode;
+use crate::source::Source;
 use crate::{Class, NodeId, TreeError};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;

@@ -1,7 +1,8 @@
 //! Queues of messages on an edge: sent in pieces, kept until their delivery is certain.
 
+use crate::source::Source;
 use crate::{Class, NodeId, TreeError};
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use pmi_core::wire::nodes::{CHUNK_BYTES, Content, MessageFrame, Target};
@@ -43,13 +44,6 @@ pub(crate) struct Parcel {
     pub(crate) number: u64,
     pub(crate) content: Content,
     pub(crate) body: Vec<u8>,
-}
-
-/// Edge on which a message arrived, as long as it is the same connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Source {
-    pub(crate) peer: NodeId,
-    pub(crate) session: u32,
 }
 
 /// A message in a queue.
@@ -141,10 +135,14 @@ impl SendLane {
 pub(crate) struct ReceiveLane {
     partial: Option<Parcel>,
     total: usize,
+    /// Whole messages that have arrived on this edge.
+    pub(crate) received: u64,
     /// Bytes of whole messages that are not settled.
     unsettled_bytes: usize,
-    /// Messages that are settled, of those that arrived on this edge.
+    /// Messages that are settled, of those that arrived on this edge, up to the first that is not.
     pub(crate) settled: u64,
+    /// Numbers of settled messages behind that one.
+    early: BTreeSet<u64>,
     /// Number of settled messages in the last acknowledgement to the peer.
     pub(crate) announced: u64,
     /// Bytes that were settled since then.
@@ -189,6 +187,7 @@ impl ReceiveLane {
             return Ok(None);
         }
         self.unsettled_bytes += self.total;
+        self.received += 1;
         Ok(self.partial.take())
     }
 
@@ -197,6 +196,19 @@ impl ReceiveLane {
         self.settled += 1;
         self.unsettled_bytes = self.unsettled_bytes.saturating_sub(len);
         self.announceable_bytes += len;
+    }
+
+    /// The same for the message with this number, which others may precede that are not settled.
+    pub(crate) fn settle_number(&mut self, number: u64, len: usize) {
+        if number != self.settled + 1 {
+            self.early.insert(number);
+            self.unsettled_bytes = self.unsettled_bytes.saturating_sub(len);
+            return;
+        }
+        self.settle(len);
+        while self.early.remove(&(self.settled + 1)) {
+            self.settled += 1;
+        }
     }
 
     pub(crate) fn has_news(&self) -> bool {

@@ -39,11 +39,14 @@ mod lane;
 mod messages;
 mod node;
 mod place;
+mod source;
 mod transmit;
 
 pub use collectives::CONTRIBUTION_BYTES_MAX;
 pub use error::TreeError;
-pub use event::{Class, CloseReason, CollectiveId, Contribution, Destination, EdgeLoss, TreeEvent};
+pub use event::{
+    ChildMessage, Class, CloseReason, CollectiveId, Contribution, Destination, EdgeLoss, TreeEvent,
+};
 pub use growth::TreeStart;
 pub use lane::MESSAGE_BYTES_MAX;
 pub use node::{TreeConfig, TreeNode};

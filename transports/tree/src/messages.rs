@@ -3,9 +3,10 @@
 
 use crate::edge::Inbound;
 use crate::head::HeldOutput;
-use crate::lane::{LaneEntry, MESSAGE_BYTES_MAX, Parcel, Source};
+use crate::lane::{LaneEntry, MESSAGE_BYTES_MAX, Parcel};
 use crate::node::{Route, TreeNode};
-use crate::{Class, Destination, NodeId, OUTPUT_BYTES, TreeError, TreeEvent};
+use crate::source::Source;
+use crate::{ChildMessage, Class, Destination, NodeId, OUTPUT_BYTES, TreeError, TreeEvent};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use pmi_core::wire::nodes::{
@@ -24,6 +25,7 @@ impl TreeNode {
         let target = match to {
             Destination::Head => Target::Head,
             Destination::All => Target::All,
+            Destination::Parent => Target::Parent,
             Destination::Node(node) if node.0 >= self.config.nodes => {
                 return Err(TreeError::NoNode(node));
             }
@@ -71,11 +73,12 @@ impl TreeNode {
     pub(crate) fn send_up(&mut self, class: Class, to: Target, what: (Content, Vec<u8>)) {
         let lane = class.index();
         let (content, body) = what;
-        self.uplink.numbers[lane] += 1;
         if class == Class::Output {
             self.uplink.output_bytes += body.len();
         }
-        let number = self.uplink.numbers[lane];
+        // The head numbers what it receives of a node, on any way; the owner of a parent knows its content.
+        self.uplink.numbers[lane] += u64::from(to != Target::Parent);
+        let number = if to == Target::Parent { 0 } else { self.uplink.numbers[lane] };
         let parcel = Parcel { from: self.config.node, to, number, content, body };
         let entry = self.entry(Rc::new(parcel), None);
         self.uplink.lanes[lane].push(entry);
@@ -93,11 +96,10 @@ impl TreeNode {
     ) -> Result<(), TreeError> {
         let class = Class::of(frame.class).ok_or(TreeError::OutOfRange("the class"))?;
         let edge = self.edges.get_mut(&peer).ok_or(TreeError::NoEdge(peer))?;
-        let source = Source { peer, session: edge.session };
-        let is_parent = edge.is_parent;
-        let Some(parcel) = edge.lanes[class.index()].receive.receive(class, frame)? else {
-            return Ok(());
-        };
+        let (session, is_parent) = (edge.session, edge.is_parent);
+        let lane = &mut edge.lanes[class.index()].receive;
+        let Some(parcel) = lane.receive(class, frame)? else { return Ok(()) };
+        let source = Source { peer, session, number: lane.received };
         if is_parent {
             self.receive_down(class, peer, parcel)
         } else {
@@ -115,6 +117,7 @@ impl TreeNode {
             |node: NodeId| node == source.peer || node.is_below(source.peer, self.config.radix);
         let is_known = match parcel.to {
             Target::Node(node) => node < self.config.nodes,
+            Target::Parent => parcel.from == source.peer,
             Target::Head | Target::All => true,
         };
         let is_of_tree = matches!(parcel.content, Content::Gone | Content::Moved);
@@ -133,6 +136,10 @@ impl TreeNode {
                 }
                 self.add_route(moved);
             }
+        }
+        if parcel.to == Target::Parent {
+            self.receive_of_child(class, source, parcel);
+            return Ok(());
         }
         let Some(head) = &mut self.head else {
             let entry = self.entry(Rc::new(parcel), Some(source));
@@ -163,6 +170,36 @@ impl TreeNode {
         Ok(())
     }
 
+    /// Hands a message of a child to the owner, who settles it; the head does so at once.
+    fn receive_of_child(&mut self, class: Class, source: Source, parcel: Parcel) {
+        let (len, child) = (parcel.body.len(), parcel.from);
+        let message = ChildMessage { class, source, len };
+        match &mut self.head {
+            None => {
+                let body = parcel.body;
+                self.events.push_back(TreeEvent::FromChild { child, message, body });
+            }
+            Some(head) if class == Class::Output && self.is_output_paused => {
+                head.held.push_back(HeldOutput { source, parcel: Some(parcel), len });
+            }
+            Some(_) => {
+                self.accept_at_head(class, parcel);
+                self.settle(message);
+            }
+        }
+    }
+
+    /// Settles a message of a child: its content will not be needed again. Messages of a child and class
+    /// are settled in the order of their arrival.
+    pub fn settle(&mut self, message: ChildMessage) {
+        self.settle_source(message.class, message.source, message.len);
+    }
+
+    /// Number of messages of this node to its parent that are settled, of the class Output.
+    pub const fn passed_on(&self) -> u64 {
+        self.uplink.passed_on
+    }
+
     fn accept_at_head(&mut self, class: Class, parcel: Parcel) {
         self.dispatch(class, parcel.from, parcel.to, (parcel.content, parcel.body));
     }
@@ -189,7 +226,7 @@ impl TreeNode {
         let (content, body) = what;
         let Some(head) = &mut self.head else { return };
         let number = match to {
-            Target::Head | Target::Node(0) => {
+            Target::Head | Target::Parent | Target::Node(0) => {
                 return self.events.push_back(TreeEvent::Message { from, class, body });
             }
             Target::Node(node) if self.banned.contains(&NodeId(node)) => return,
@@ -221,7 +258,7 @@ impl TreeNode {
         let entry = self.entry(parcel.clone(), None);
         let route = match parcel.to {
             Target::Node(node) => self.route(NodeId(node)),
-            Target::Head | Target::All => None,
+            Target::Head | Target::All | Target::Parent => None,
         };
         if let Some(edge) = route.and_then(|peer| self.edges.get_mut(&peer)) {
             return edge.lanes[lane].send.push(entry);
@@ -248,7 +285,7 @@ impl TreeNode {
             Target::All => Some(&mut self.downlink.all[lane]),
             Target::Node(node) if NodeId(node) == me => Some(&mut self.downlink.own[lane]),
             Target::Node(node) if NodeId(node).is_below(me, self.config.radix) => None,
-            Target::Node(_) | Target::Head => {
+            Target::Node(_) | Target::Head | Target::Parent => {
                 return Err(TreeError::OutOfRange("the receiver of a message"));
             }
         };
@@ -329,7 +366,10 @@ impl TreeNode {
                     let len = entry.parcel.body.len();
                     match entry.source {
                         Some(source) => self.settle_source(class, source, len),
-                        None if class == Class::Output => self.uplink.output_bytes -= len,
+                        None if class == Class::Output => {
+                            self.uplink.output_bytes -= len;
+                            self.uplink.passed_on += u64::from(entry.parcel.to == Target::Parent);
+                        }
                         None => {}
                     }
                 }
@@ -348,7 +388,7 @@ impl TreeNode {
     fn settle_source(&mut self, class: Class, source: Source, len: usize) {
         let edge = self.edges.get_mut(&source.peer);
         if let Some(edge) = edge.filter(|edge| edge.session == source.session) {
-            edge.lanes[class.index()].receive.settle(len);
+            edge.lanes[class.index()].receive.settle_number(source.number, len);
         }
     }
 
@@ -429,7 +469,7 @@ impl TreeNode {
             let is_wanted = |entry: &&LaneEntry| match entry.parcel.to {
                 Target::Node(node) => self.route(NodeId(node)) == Some(edge),
                 Target::All => received.is_some_and(|last| entry.parcel.number > last[lane]),
-                Target::Head => false,
+                Target::Head | Target::Parent => false,
             };
             let mut wanted: Vec<LaneEntry> =
                 queued.chain(absent).filter(is_wanted).cloned().collect();

@@ -76,6 +76,8 @@ pub(crate) struct Uplink {
     pub(crate) numbers: [u64; 2],
     /// Bytes of output of this node that are not settled.
     pub(crate) output_bytes: usize,
+    /// Messages to the parent that are settled, of the class Output.
+    pub(crate) passed_on: u64,
 }
 
 /// Messages down.
@@ -145,6 +147,7 @@ impl TreeNode {
                 lanes: Default::default(),
                 numbers: [0; 2],
                 output_bytes: 0,
+                passed_on: 0,
             },
             downlink: Downlink::default(),
             routes: BTreeMap::new(),

@@ -51,6 +51,7 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
     ];
     let bodies = [
         (Content::Owner, Target::Node(9), b"abc".to_vec()),
+        (Content::Owner, Target::Parent, b"abc".to_vec()),
         (Content::Gone, Target::Head, list(&GoneNode { node: 5, is_silent: true })),
         (Content::Moved, Target::Head, list(&moved)),
         (Content::Excluded, Target::All, list(&300_u32)),

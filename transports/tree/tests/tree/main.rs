@@ -1,5 +1,6 @@
 //! Nodes of a tree against each other.
 
+mod children;
 mod collectives;
 mod growth;
 mod healing;

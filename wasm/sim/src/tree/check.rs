@@ -341,7 +341,8 @@ pub(super) fn number(job: u32, number: u32, plan: &TreePlan) -> u32 {
 fn stream(from: NodeId, to: Destination, class: Class) -> Stream {
     match to {
         Destination::All => (from, class, None),
-        Destination::Head => (from, class, Some(NodeId::HEAD)),
+        // Trees of the simulator send no message to a parent.
+        Destination::Head | Destination::Parent => (from, class, Some(NodeId::HEAD)),
         Destination::Node(node) => (from, class, Some(node)),
     }
 }

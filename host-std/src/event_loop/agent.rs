@@ -26,6 +26,7 @@ use crate::server::{changes, fetches, nodes, operations};
 use crate::settings::nodes::StarterName;
 use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Settings};
+use crate::stdio::merge::MergeBatch;
 use crate::stdio::outputs::NodeOutput;
 use crate::stdio::target;
 use crate::verdict::Failure;
@@ -34,7 +35,7 @@ use nix::sys::signal::SigSet;
 use pmi_core::command::Notice;
 use pmi_core::ids::JobId;
 use pmi_host_base::exit::{self, FAILED};
-use pmi_tree::{Class, CollectiveId, Contribution, Destination, TreeEvent};
+use pmi_tree::{Class, CollectiveId, Contribution, Destination, NodeId, TreeEvent};
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::process::{Signal, umask};
@@ -142,6 +143,11 @@ impl WaitingAgent {
             match next_event(&mut self.network, &mut self.poller).ok()? {
                 NetworkEvent::Tree(TreeEvent::Message { body, .. }) => {
                     return HeadMessage::read(&body);
+                }
+                // This node has no ranks, and merges nothing.
+                NetworkEvent::Tree(TreeEvent::FromChild { message, body, .. }) => {
+                    let _ = self.network.send(Destination::Parent, Class::Output, body);
+                    self.network.tree().into_iter().for_each(|tree| tree.settle(message));
                 }
                 NetworkEvent::HeadLost { .. } => return None,
                 _ => {}
@@ -294,6 +300,18 @@ fn handle_uplink(run: &mut EventLoop, event: UplinkEvent) -> io::Result<()> {
             let result = run.uplink.as_mut().and_then(|uplink| uplink.earlier.hold(result));
             result.iter().for_each(|result| end_fence(run, result));
         }
+        UplinkEvent::FromChild { child, message, body } => {
+            let merge = run.io.outputs.merge();
+            match (AgentMessage::read(&body), merge, &mut run.uplink) {
+                (Some(AgentMessage::Merged { counts, records }), Some(merge), _) => {
+                    merge.add(child, MergeBatch { message: Some(message), counts }, &records);
+                }
+                (_, _, Some(uplink)) => {
+                    uplink.network.tree().into_iter().for_each(|tree| tree.settle(message));
+                }
+                _ => {}
+            }
+        }
         UplinkEvent::HeadLost => {
             request_end(run);
             run.processes.kill(Instant::now());
@@ -371,6 +389,8 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
             run.publish_failed_ranks(job, &all);
         }
         HeadMessage::NodeLost(node) => {
+            let number = NodeId(node.saturating_add(1));
+            run.io.outputs.merge().into_iter().for_each(|merge| merge.lose_node(number));
             // The last job has all hosts.
             let last = JobId(run.jobs.next_group().saturating_sub(1));
             let plan = run.jobs.plan(last);

@@ -112,7 +112,9 @@ fn add_job(run: &mut EventLoop, job: SpawnedJob) -> Result<(), String> {
     }
     plan.placement.ranks = LocalRanks::of(sorted(map.ranks_of(node)));
     plan.placement.neighbours = busy;
-    plan.placement.hosts = Some(Rc::new(PlacedHosts { hosts, map, ..(*first).clone() }));
+    let hosts = Rc::new(PlacedHosts { hosts, map, ..(*first).clone() });
+    run.io.outputs.merge_job(number, &hosts, plan.ranks);
+    plan.placement.hosts = Some(hosts);
     plan.endpoint = run.listeners.endpoint_of_spawned(&parent, plan.ranks);
     prepare_listener(run, &mut plan)?;
     let id = run.service.add_job(&plan).map_err(|error| error.to_string())?;
@@ -176,6 +178,7 @@ fn prepare_listener(run: &mut EventLoop, plan: &mut Plan) -> Result<(), String> 
 fn undo(run: &mut EventLoop, job: JobId) {
     run.jobs.clear_starts_of(job);
     run.jobs.set_unwanted(job);
+    run.io.outputs.expect_no_more(Some(job.0));
     if let Some(job) = run.jobs.get(job) {
         let numbers = job.started_ranks().filter_map(|rank| job.process(rank));
         for process in numbers.filter_map(|number| run.processes.running(number)) {

@@ -81,7 +81,7 @@ use crate::stdio::places::Places;
 use crate::stdio::target;
 use crate::verdict::Failure;
 use crate::watch::table::Table;
-use crate::web::{Rejected, Web};
+use crate::web::Web;
 use crate::{mpir, numbers::number, report, working_set};
 pub(crate) use agent::serve_node;
 use agent::{AgentStart, ReservedAgent};
@@ -197,13 +197,14 @@ impl EventLoop {
                 let node = config.node.unwrap_or_default();
                 let opened = Uplink::new(network, node, has_readers, &poller);
                 let mut opened = opened.map_err(prepare)?;
+                let outputs = opened.prepare_outputs(output);
                 opened.send_trace(is_traced);
                 opened.programs = programs;
                 terminal = of_rank;
                 let nodes = config.hosts.as_ref().map_or(0, |placed| placed.hosts.len());
                 opened.set_fence_rule(FenceRule { data: config.settings.nodes.fence, nodes });
                 uplink = Some(opened);
-                (poller, Outputs::of_node(output))
+                (poller, outputs)
             }
         };
         let inputs = Inputs::new(streams, config.ranks)?;
@@ -226,6 +227,10 @@ impl EventLoop {
         listeners.open_pmix(&mut plan, launcher.guard.as_mut(), &poller).map_err(prepare)?;
         listeners.admit_tools(&config.settings.watching, &plan, &poller)?;
         outputs.prepare(FIRST_GROUP, plan.local()).map_err(|error| error.to_string())?;
+        // A rank with a terminal writes no lines to be merged; others are not to wait for it.
+        if let (Some(hosts), None) = (&plan.placement.hosts, &terminal) {
+            outputs.merge_job(FIRST_GROUP, hosts, plan.started());
+        }
         let mut service = Service::new(config.settings.tracing.ring, config.settings.job.kvs);
         let first = service.add_job(&plan).map_err(prepare)?;
         poller.allow_spinning(plan.leaves_room_to_spin());
@@ -382,7 +387,7 @@ impl EventLoop {
                 Token::Input(process) => self.io.inputs.ready(process, &self.poller)?,
                 Token::Source => self.io.inputs.source_ready(&self.poller)?,
                 Token::Listen => self.accept(Listeners::accept_peer)?,
-                Token::WebListen => self.accept_pages()?,
+                Token::WebListen => pages::accept(self)?,
                 Token::Web(page) | Token::WebPair(page) => pages::serve(self, page)?,
                 Token::StatusSocket => self.accept_status_clients()?,
                 Token::StatusClient(number) => self.status.socket.serve(number, &self.poller)?,
@@ -421,14 +426,6 @@ impl EventLoop {
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(event) = next(&mut self.listeners, &self.poller)? else { break };
             self.handle_connection(event)?;
-        }
-        Ok(())
-    }
-
-    /// Accepts connections of pages, as far as they are admitted.
-    fn accept_pages(&mut self) -> IoResult<()> {
-        for Rejected { from, socket, why } in self.listeners.accept_pages(&self.poller)? {
-            self.io.report_rejected(from, socket, &why);
         }
         Ok(())
     }

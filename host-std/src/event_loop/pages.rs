@@ -3,8 +3,20 @@
 use super::EventLoop;
 use super::listeners::ListenerEvent;
 use crate::report;
-use crate::web::{Visit, Web};
+use crate::web::{Rejected, Visit, Web};
 use std::io;
+
+/// Accepts connections of pages, as far as they are admitted.
+///
+/// # Errors
+///
+/// Errors of the system.
+pub(super) fn accept(run: &mut EventLoop) -> io::Result<()> {
+    for Rejected { from, socket, why } in run.listeners.accept_pages(&run.poller)? {
+        run.io.report_rejected(from, socket, &why);
+    }
+    Ok(())
+}
 
 /// Continues the connection of the page with this number.
 ///

@@ -8,10 +8,11 @@ use crate::nodes::network::{Network, NetworkEvent};
 use crate::nodes::stage::StagedPrograms;
 use crate::poller::{Interest, Poller, Token};
 use crate::server::nodes::FenceRule;
-use crate::stdio::outputs::Outputs;
+use crate::stdio::merge::MergedOutput;
+use crate::stdio::outputs::{NodeOutput, Outputs};
 use crate::trace::{Tracer, monotonic_ns};
 use crate::verdict::Failure;
-use pmi_tree::{Class, CollectiveId, Destination, TreeEvent};
+use pmi_tree::{ChildMessage, Class, CollectiveId, Destination, NodeId, TreeConfig, TreeEvent};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
@@ -27,8 +28,7 @@ pub(super) struct Uplink {
     node: u32,
     /// Number of processes whose start was reported.
     started_count: usize,
-    /// Number of output messages sent.
-    outputs_count: u64,
+    sent: SentOutput,
     input: ReaderPipe,
     jobs: RemoteJobs,
     /// In a run whose messages are recorded: difference between the clocks.
@@ -43,6 +43,19 @@ pub(super) struct Uplink {
     state: UplinkState,
     /// Data of jobs for nodes that join later.
     pub(super) earlier: EarlierData,
+}
+
+/// Output that was sent to the head, or to the parent to be merged.
+#[derive(Debug, Default)]
+struct SentOutput {
+    /// Number of output messages of this node, and of batches of output.
+    outputs_count: u64,
+    /// Number of batches of output that were merged with that of other nodes.
+    batches_count: u64,
+    /// Number of messages to the parent.
+    merged_count: u64,
+    /// Messages of children that are settled with these messages to the parent.
+    unsettled: VecDeque<(u64, Vec<ChildMessage>)>,
 }
 
 /// Messages of the head about jobs, which also concern ranks of other nodes.
@@ -76,6 +89,8 @@ pub(super) enum UplinkEvent {
     Message(HeadMessage),
     /// A collective operation has ended on all nodes.
     CollectiveEnded { id: CollectiveId, data: Rc<[u8]>, members: u64 },
+    /// A child has sent output.
+    FromChild { child: NodeId, message: ChildMessage, body: Vec<u8> },
     /// The head is lost: all ranks are to be killed.
     HeadLost,
 }
@@ -113,7 +128,7 @@ impl Uplink {
             network,
             node,
             started_count: 0,
-            outputs_count: 0,
+            sent: SentOutput::default(),
             input,
             jobs: RemoteJobs::default(),
             clock: None,
@@ -123,6 +138,14 @@ impl Uplink {
             state: UplinkState::Busy,
             earlier,
         })
+    }
+
+    /// Prepares the output of the ranks of this node, and of what it merges.
+    pub(super) fn prepare_outputs(&mut self, output: NodeOutput) -> Outputs {
+        let place =
+            TreeConfig::new(NodeId(self.node.saturating_add(1)), self.node.saturating_add(2));
+        let tree = self.network.tree().map(|tree| *tree.config());
+        Outputs::of_node(output, tree.unwrap_or(place))
     }
 
     /// Sets the way of committed data to other nodes.
@@ -163,6 +186,9 @@ impl Uplink {
                 }
                 NetworkEvent::Tree(TreeEvent::CollectiveEnded { id, data, members, .. }) => {
                     return Some(UplinkEvent::CollectiveEnded { id, data, members });
+                }
+                NetworkEvent::Tree(TreeEvent::FromChild { child, message, body }) => {
+                    return Some(UplinkEvent::FromChild { child, message, body });
                 }
                 NetworkEvent::HeadLost { .. } if self.state != UplinkState::Finished => {
                     return Some(self.lose());
@@ -221,20 +247,51 @@ impl Uplink {
     /// Sends the first failure on this node.
     pub(super) fn report_failure(&mut self, job: u32, failure: &Failure) {
         let failure = failure.clone();
-        self.send(&AgentMessage::Failed { job, failure, outputs: self.outputs_count });
+        self.send(&AgentMessage::Failed { job, failure, outputs: self.sent.outputs_count });
     }
 
     /// Sends queued output as far as the head takes it.
     pub(super) fn send_outputs(&mut self, outputs: &mut Outputs) {
+        if let (Some(merge), Some(tree)) = (outputs.merge(), self.network.tree()) {
+            merge.set_children(tree.children());
+            return self.send_merged(outputs);
+        }
         while self.network.can_send(Class::Output) {
             let records = outputs.take_records();
             if records.is_empty() {
                 return;
             }
-            self.outputs_count += 1;
+            self.sent.outputs_count += 1;
             let body = AgentMessage::Output(records).body();
             // Only a node without a head cannot send, and it ends.
             let _ = self.network.send(Destination::Head, Class::Output, body);
+        }
+    }
+
+    /// Sends output of this node and of those below to the parent, equal lines once.
+    fn send_merged(&mut self, outputs: &mut Outputs) {
+        while outputs.merge_own(self.sent.batches_count + 1) {
+            self.sent.batches_count += 1;
+            self.sent.outputs_count += 1;
+        }
+        let Some(merge) = outputs.merge() else { return };
+        merge.release(Instant::now());
+        while self.network.can_send(Class::Output)
+            && let Some(MergedOutput { messages, counts, records }) = merge.take()
+        {
+            self.sent.merged_count += 1;
+            self.sent.unsettled.push_back((self.sent.merged_count, messages));
+            let body = AgentMessage::Merged { counts, records }.body();
+            // As for output.
+            let _ = self.network.send(Destination::Parent, Class::Output, body);
+        }
+        let Some(tree) = self.network.tree() else { return };
+        let passed_on = tree.passed_on();
+        let is_settled = |(number, _): &(u64, Vec<ChildMessage>)| *number <= passed_on;
+        while self.sent.unsettled.front().is_some_and(is_settled)
+            && let Some((_, messages)) = self.sent.unsettled.pop_front()
+        {
+            messages.into_iter().for_each(|message| tree.settle(message));
         }
     }
 
@@ -251,7 +308,7 @@ impl Uplink {
         };
         while self.network.can_send(Class::Output) {
             let Some(records) = tracer.take_unsent() else { return true };
-            self.outputs_count += 1;
+            self.sent.outputs_count += 1;
             let zero_ns = offset_ns.saturating_add_unsigned(tracer.zero_ns());
             let body = AgentMessage::Trace { zero_ns, records }.body();
             // As for output.
@@ -290,7 +347,7 @@ impl Uplink {
     pub(super) fn report_quiet(&mut self, jobs: u32) {
         if self.state == UplinkState::Busy {
             self.state = UplinkState::Quiet;
-            self.send(&AgentMessage::Quiet { outputs: self.outputs_count, jobs });
+            self.send(&AgentMessage::Quiet { outputs: self.sent.outputs_count, jobs });
         }
     }
 

@@ -195,6 +195,16 @@ pub(crate) enum AgentMessage {
     },
     /// No page observes the run any more.
     NotObserved,
+    /// To the parent: output of the node and of those below it, in a run in which equal lines are written
+    /// once.
+    Merged {
+        /// For each node of these numbers: its batches up to this number are here, or were in earlier
+        /// messages.
+        counts: Vec<(u32, u64)>,
+        /// Records, as in `Output`.
+        #[serde(with = "byte_vec")]
+        records: Vec<u8>,
+    },
 }
 
 /// End of a rank.
@@ -417,6 +427,7 @@ mod tests {
             AgentMessage::Trace { zero_ns: -7, records: b"\x01\0\0\0\0".to_vec() },
             AgentMessage::Observe { page: 300 },
             AgentMessage::NotObserved,
+            AgentMessage::Merged { counts: vec![(1, 3), (5, 1 << 40)], records: b"\x01".to_vec() },
         ];
         all.extend(requests().map(AgentMessage::Operation));
         all

@@ -6,8 +6,10 @@ use super::collapse::{Collapse, Group};
 use super::label::{Labels, RankNodes};
 use super::outlet::{Outlet, Writer};
 use super::pattern::PatternError;
+use crate::numbers::number;
 use crate::settings::Output;
 use crate::stream::Stream;
+use pmi_tree::{NodeId, TreeConfig};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -29,17 +31,32 @@ pub(crate) struct Gather {
 pub(crate) struct NodeGather {
     /// By stream: true if its lines are gathered.
     pub(crate) streams: [bool; 2],
-    /// Time for which a line waits for ranks of the node that may write it too; unlimited if `None`.
+    /// Time for which a line waits for ranks that may write it too, until it is written; unlimited if `None`.
     pub(crate) wait: Option<Duration>,
 }
 
 impl NodeGather {
-    /// The part of nodes in what the user wants; `None` if no line is gathered. Nodes wait for half of the
-    /// time, so that lines of all nodes are at the head when the time of the first is over.
+    /// The part of nodes in what the user wants; `None` if no line is gathered.
     pub(crate) fn of(settings: &Output) -> Option<Self> {
         let streams = settings.patterns().map(|pattern| pattern.is_none());
-        let wait = settings.collapse_wait.map(|wait| wait / 2);
+        let wait = settings.collapse_wait;
         (settings.collapse && streams != [false; 2]).then_some(Self { streams, wait })
+    }
+
+    /// What holds among the ranks of one node. Every level of the tree has its part of the time, so that
+    /// lines of all nodes are at the head when the time of the first is over.
+    pub(crate) fn at_rank(self, tree: &TreeConfig) -> Self {
+        let levels = NodeId(tree.nodes.saturating_sub(1)).ancestors(tree.radix).count();
+        let part = self.wait.map(|wait| wait / (number(levels) + 1));
+        Self { wait: part, ..self }
+    }
+
+    /// Time after which lines of a node and those of the nodes below it wait no longer for each other.
+    pub(crate) fn at_node(self, tree: &TreeConfig) -> Option<Duration> {
+        let levels = NodeId(tree.nodes.saturating_sub(1)).ancestors(tree.radix).count();
+        let above = tree.node.ancestors(tree.radix).count();
+        let parts = number(levels.saturating_sub(above)) + 1;
+        self.wait.map(|wait| wait * parts / (number(levels) + 1))
     }
 }
 

@@ -11,6 +11,7 @@
 //! inputs      readers of standard input; feed, source: several readers
 //! pty         a terminal for one rank; console: the launcher's own meanwhile
 //! record      output of ranks on its way from another node
+//! merge       output of several nodes on its way to the node above, equal lines once; record_queue: sends it
 //! ```
 //!
 //! Every destination guarantees: lines are whole, those of one rank come in the order in which it wrote
@@ -27,6 +28,7 @@ pub(crate) mod inputs;
 pub(crate) mod interrupt_keys;
 pub(crate) mod label;
 pub(crate) mod line_buffer;
+pub(crate) mod merge;
 pub(crate) mod outlet;
 pub(crate) mod outputs;
 pub(crate) mod pattern;
@@ -34,6 +36,7 @@ pub(crate) mod places;
 pub(crate) mod pty;
 pub(crate) mod pushed;
 pub(crate) mod record;
+pub(crate) mod record_queue;
 pub(crate) mod source;
 pub(crate) mod target;
 

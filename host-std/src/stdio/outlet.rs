@@ -2,12 +2,14 @@
 
 use super::StreamOwner;
 use super::collapse::Group;
-use super::record::{OutputRecord, TEXT_BYTES};
+use super::record::{OutputRecord, TEXT_BYTES, TextPlace};
 use super::target::Target;
 use crate::stream::Stream;
 use pmi_host_base::exit;
+use pmi_host_base::ranges::Ranks;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 
 /// A place with its queue of unwritten text.
 ///
@@ -34,6 +36,48 @@ pub(crate) struct Outlet {
     dropped_count: u64,
     /// On a node, lines of several ranks at the end of the queue, to which others may be added.
     shared: Option<SharedText>,
+    /// On a node of a run in which equal lines are written once: positions of the next texts.
+    positions: Option<TextPositions>,
+}
+
+/// Positions of texts in the streams of the ranks of a node.
+#[derive(Debug)]
+pub(crate) struct TextPositions {
+    /// Number of the node in the tree.
+    node: u32,
+    /// Lines of the agent so far.
+    messages_count: u64,
+    /// Bytes so far, by job, stream and rank.
+    bytes: BTreeMap<(u32, Stream, u32), u64>,
+}
+
+impl TextPositions {
+    /// At the start of all streams.
+    pub(crate) const fn new(node: u32) -> Self {
+        Self { node, messages_count: 0, bytes: BTreeMap::new() }
+    }
+
+    /// Numbers of the node and of its next line of the agent.
+    const fn next_message(&mut self) -> (u32, u64) {
+        self.messages_count += 1;
+        (self.node, self.messages_count)
+    }
+
+    /// Places of a text of these ranks, in ascending order; the next one follows it.
+    fn advance(
+        &mut self,
+        (job, stream): (u32, Stream),
+        ranks: &[u32],
+        len: usize,
+    ) -> Vec<TextPlace> {
+        let mut places: BTreeMap<u64, Ranks> = BTreeMap::new();
+        for rank in ranks {
+            let at = self.bytes.entry((job, stream, *rank)).or_default();
+            places.entry(*at).or_default().push(*rank);
+            *at = at.saturating_add(len as u64);
+        }
+        places.into_iter().map(|(at, ranks)| TextPlace { at, ranks }).collect()
+    }
 }
 
 /// Lines that several ranks have written.
@@ -78,15 +122,16 @@ enum OutletState {
 impl Outlet {
     /// Creates an outlet with an empty queue.
     pub(crate) const fn new(target: Target) -> Self {
-        Self::with(Some(target))
+        Self::with(Some(target), None)
     }
 
-    /// Creates an outlet whose queue is sent to the head of the run.
-    pub(crate) const fn of_node() -> Self {
-        Self::with(None)
+    /// Creates an outlet whose queue is sent to the head of the run; with positions, if equal lines are
+    /// written once there.
+    pub(crate) const fn of_node(positions: Option<TextPositions>) -> Self {
+        Self::with(None, positions)
     }
 
-    const fn with(target: Option<Target>) -> Self {
+    const fn with(target: Option<Target>, positions: Option<TextPositions>) -> Self {
         Self {
             target,
             waiting: Vec::new(),
@@ -99,6 +144,7 @@ impl Outlet {
             newly_written: 0,
             dropped_count: 0,
             shared: None,
+            positions,
         }
     }
 
@@ -188,10 +234,19 @@ impl Outlet {
     fn put_records(&mut self, writer: Writer, text: &[u8]) {
         self.put_open();
         for text in text.chunks(TEXT_BYTES) {
-            let record = match writer {
-                Writer::Launcher => OutputRecord::Message(text),
-                Writer::Rank(StreamOwner { group, rank }, stream) => {
-                    OutputRecord::Text { job: group, rank, stream, text }
+            let record = match (writer, &mut self.positions) {
+                (Writer::Launcher, positions) => {
+                    let next = positions.as_mut().map(TextPositions::next_message);
+                    let (node, number) = next.unwrap_or_default();
+                    OutputRecord::Message { node, number, text }
+                }
+                (Writer::Rank(StreamOwner { group: job, rank }, stream), None) => {
+                    OutputRecord::Text { job, rank, stream, text }
+                }
+                (Writer::Rank(StreamOwner { group: job, rank }, stream), Some(positions)) => {
+                    let places = positions.advance((job, stream), &[rank], text.len());
+                    let (held_ms, is_whole) = (0, false);
+                    OutputRecord::Shared { job, stream, held_ms, is_whole, places, text }
                 }
             };
             record.append(&mut self.waiting);
@@ -226,10 +281,13 @@ impl Outlet {
         let Some(SharedText { of: (job, stream), lines, text }) = self.shared.take() else {
             return;
         };
+        let Some(positions) = &mut self.positions else { return };
         let held_ms = u32::try_from(lines.since.elapsed().as_millis()).unwrap_or(u32::MAX);
+        let is_whole = text.len() <= TEXT_BYTES;
         for text in text.chunks(TEXT_BYTES) {
-            let ranks = lines.ranks.iter().copied().collect();
-            OutputRecord::Shared { job, ranks, stream, held_ms, text }.append(&mut self.waiting);
+            let places = positions.advance((job, stream), &lines.ranks, text.len());
+            OutputRecord::Shared { job, stream, held_ms, is_whole, places, text }
+                .append(&mut self.waiting);
         }
     }
 
@@ -329,7 +387,7 @@ const FULL: usize = 64 * 1024;
 
 /// Maximum length of lines of several ranks in one record. Each of the ranks has as much at the head, until
 /// all ranks have written it.
-const SHARED_BYTES: usize = 1024;
+pub(crate) const SHARED_BYTES: usize = 1024;
 
 /// With this much waiting, lines of the launcher are dropped: more than any sensible run reports.
 const OWN_MAX: usize = 1 << 20;

@@ -11,6 +11,7 @@ use super::files::FileError;
 use super::gather::Gather;
 use super::label::{Labels, RankNodes};
 use super::line_buffer::LineBuffer;
+use super::merge::LineMerge;
 use super::outlet::{Flushed, Writer};
 use super::pattern::PatternError;
 use super::places::{PlaceChange, Places};
@@ -34,6 +35,8 @@ pub(crate) struct Outputs {
     labels: Labels,
     /// For the launcher's own streams, if lines are to be gathered.
     gather: Option<Gather>,
+    /// On a node that gathers lines: those of the nodes below, too.
+    merge: Option<LineMerge>,
     places: Places,
     /// By number of the process, then by stream.
     pipes: Vec<[Option<OutputPipe>; 2]>,
@@ -95,6 +98,7 @@ impl Outputs {
         Ok(Self {
             labels: Labels::new(settings, nodes.clone())?,
             gather: settings.collapse.then(|| Gather::new(settings, nodes)).transpose()?,
+            merge: None,
             places: Places::new(settings)?,
             pipes: Vec::new(),
             open_count: 0,
@@ -267,7 +271,9 @@ impl Outputs {
     /// Time of the next [`tick`](Self::tick).
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let shown_at = self.unfinished.first().map(|(at, ..)| *at);
-        shown_at.into_iter().chain(self.gather.as_ref().and_then(Gather::deadline)).min()
+        let merge = self.merge.as_ref().and_then(LineMerge::deadline);
+        let gather = self.gather.as_ref().and_then(Gather::deadline);
+        [shown_at, gather, merge].into_iter().flatten().min()
     }
 
     /// Shows unfinished lines that are due (they may be prompts), and lines that have waited long enough
@@ -279,13 +285,6 @@ impl Outputs {
             self.let_go(stream, process, true);
         }
         gathered::tick(self, now);
-    }
-
-    /// Further ranks of a job (of all, if `None`) will not be started.
-    pub(crate) fn expect_no_more(&mut self, group: Option<u32>) {
-        if let Some(gather) = &mut self.gather {
-            gather.expect_no_more(group);
-        }
     }
 
     /// Writes as much as the readers take, and pauses ranks with slow readers.

@@ -3,7 +3,7 @@
 use super::StreamOwner;
 use super::files::{self, FileError};
 use super::label::Labels;
-use super::outlet::{Flushed, Outlet, Writer};
+use super::outlet::{Flushed, Outlet, TextPositions, Writer};
 use super::pattern::{Pattern, PatternError};
 use super::target::{Target, streams_are_one};
 use crate::poller::{Interest, Poller, Token};
@@ -100,9 +100,13 @@ impl Places {
     }
 
     /// Prepares the one place of a node whose output goes to the head. With `are_one`, both streams of a rank
-    /// are one pipe. An unfinished line is sent after a while if it `shows_prompts`.
-    pub(crate) fn of_node(are_one: bool, shows_prompts: bool) -> Self {
-        let place = Place { is_terminal: shows_prompts, ..Place::of(Outlet::of_node()) };
+    /// are one pipe. An unfinished line is sent after a while if it `shows_prompts`. With `positions`, equal
+    /// lines are written once.
+    pub(crate) fn of_node(
+        (are_one, shows_prompts): (bool, bool),
+        positions: Option<TextPositions>,
+    ) -> Self {
+        let place = Place { is_terminal: shows_prompts, ..Place::of(Outlet::of_node(positions)) };
         Self {
             patterns: [None, None],
             copies: false,

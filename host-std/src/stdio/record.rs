@@ -2,6 +2,7 @@
 //!
 //! Wire: records in the order in which they were written, in postcard, without anything between them.
 
+use crate::rank_sets;
 use crate::stream::Stream;
 use pmi_host_base::ranges::Ranks;
 use serde::{Deserialize, Serialize};
@@ -30,22 +31,58 @@ pub(crate) enum OutputRecord<'a> {
         /// The stream.
         stream: Stream,
     },
-    /// A line of the agent for the user.
-    Message(&'a [u8]),
-    /// The same text of several ranks.
+    /// A line of an agent for the user.
+    Message {
+        /// Number of its node in the tree.
+        node: u32,
+        /// Number of the line among those of the agent, from 1.
+        number: u64,
+        /// The line.
+        #[serde(borrow)]
+        text: &'a [u8],
+    },
+    /// Text of one or several ranks, in a run in which equal lines are written once.
     Shared {
         /// Number of their job.
         job: u32,
-        /// The ranks.
-        ranks: Ranks,
         /// Stream of the text.
         stream: Stream,
         /// Time for which the text has waited for further ranks, in milliseconds.
         held_ms: u32,
+        /// True for lines, which may be written once together with equal ones of other ranks.
+        is_whole: bool,
+        /// The ranks, by the position of the text in their streams.
+        places: Vec<TextPlace>,
         /// The text.
         #[serde(borrow)]
         text: &'a [u8],
     },
+}
+
+/// Ranks with a text at the same position in their streams. The head takes each byte of a stream once,
+/// whatever way it comes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TextPlace {
+    /// Number of bytes in front of the text.
+    pub(crate) at: u64,
+    /// The ranks.
+    pub(crate) ranks: Ranks,
+}
+
+impl TextPlace {
+    /// The same places, with one for each position, in ascending order.
+    pub(crate) fn united(mut places: Vec<Self>) -> Vec<Self> {
+        if places.len() > 1 {
+            places.sort_by_key(|place| place.at);
+            let same = places.chunk_by(|one, other| one.at == other.at);
+            let unite = |same: &[Self]| {
+                let ranks = rank_sets::union(same.iter().map(|place| &place.ranks));
+                Some(Self { at: same.first()?.at, ranks })
+            };
+            places = same.filter_map(unite).collect();
+        }
+        places
+    }
 }
 
 impl<'a> OutputRecord<'a> {
@@ -75,13 +112,17 @@ mod tests {
     fn records_follow_one_another() {
         let records = [
             OutputRecord::Text { job: 0, rank: 3, stream: Stream::Out, text: b"a\nb\n" },
-            OutputRecord::Message(b"the agent"),
+            OutputRecord::Message { node: 3, number: 1, text: b"the agent" },
             OutputRecord::Ended { job: 1, rank: u32::MAX, stream: Stream::Err },
             OutputRecord::Shared {
                 job: 0,
-                ranks: [0, 1, 5].into_iter().collect(),
                 stream: Stream::Out,
                 held_ms: 250,
+                is_whole: true,
+                places: vec![
+                    TextPlace { at: 0, ranks: [0, 1, 5].into_iter().collect() },
+                    TextPlace { at: 300, ranks: [2].into_iter().collect() },
+                ],
                 text: b"a\n",
             },
         ];
@@ -100,7 +141,15 @@ mod tests {
     }
 
     /// Text of the ranks 5 to 4.
-    const MIXED_RANKS: &[u8] = b"\x03\x00\x01\x05\x04\x00\x00\x01a";
+    const MIXED_RANKS: &[u8] = b"\x03\x00\x00\x00\x01\x01\x00\x01\x05\x04\x01a";
+
+    #[test]
+    fn places_are_united_by_position() {
+        let place = |at, ranks: &[u32]| TextPlace { at, ranks: ranks.iter().copied().collect() };
+        let places = vec![place(7, &[4, 5]), place(0, &[3]), place(7, &[6]), place(0, &[1])];
+        let united = [place(0, &[1, 3]), place(7, &[4, 5, 6])];
+        assert_eq!(TextPlace::united(places), united);
+    }
 
     #[test]
     fn malformed_records_are_left() {

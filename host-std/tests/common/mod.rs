@@ -105,6 +105,16 @@ pub fn shell(script: &str) -> [&str; 3] {
     ["sh", "-c", script]
 }
 
+/// Ranks in front of a line, as in `[0-2,5] text`, and the text.
+pub fn labelled(line: &str) -> (Vec<u32>, &str) {
+    let (label, text) = line.strip_prefix('[').and_then(|line| line.split_once("] ")).unwrap();
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        first.parse::<u32>().unwrap()..=last.parse().unwrap()
+    };
+    (label.split(',').flat_map(range).collect(), text)
+}
+
 /// Runs `command` to its end.
 pub fn run(command: &mut Command) -> Ran {
     start(command).end()

@@ -3,10 +3,9 @@
 use super::super::termination::Interrupt;
 use super::collection::Purpose;
 use super::ending::{EndingEvent, PendingReport};
-use super::terminal::HeadTerminal;
 use super::{
-    HeadLoop, changes, debuggers, failures, growth, operations, pushes, reports, spawn, terminal,
-    tools, trace,
+    HeadLoop, changes, debuggers, failures, growth, operations, output, pushes, reports, spawn,
+    terminal, tools, trace,
 };
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
@@ -19,7 +18,6 @@ use crate::placement::PlacedHosts;
 use crate::report;
 use crate::run_report::RankEnd;
 use crate::stdio::StreamOwner;
-use crate::stdio::record::OutputRecord;
 use crate::stream::Stream;
 use crate::trace::monotonic_ns;
 use crate::verdict::{Failure, NodeLoss, PmiPhase};
@@ -168,7 +166,14 @@ impl HeadLoop {
             }
             Some(AgentMessage::Output(records)) => {
                 node.note_output();
-                self.handle_output(from, &records)?;
+                output::handle(self, Some(from), &records)?;
+            }
+            Some(AgentMessage::Merged { counts, records }) => {
+                output::handle(self, None, &records)?;
+                for (node, count) in counts {
+                    let node = self.nodes.get_mut(NodeId(node));
+                    node.into_iter().for_each(|node| node.note_batches(count));
+                }
             }
             Some(AgentMessage::InputWanted) => {
                 self.input.want(from);
@@ -276,45 +281,6 @@ impl HeadLoop {
         tools::note_end(self, (job, rank), (ending, phase));
         debuggers::dismiss_daemons(self);
         spawn::check_ended(self, job);
-    }
-
-    fn handle_output(&mut self, from: NodeId, records: &[u8]) -> io::Result<()> {
-        let mut rest = records;
-        while let Some(record) = OutputRecord::next(&mut rest) {
-            match record {
-                OutputRecord::Text { job, rank, stream, text } => {
-                    if let Some(number) = self.nodes.number_on(from, (job, rank)) {
-                        self.io.outputs.receive((stream, number), text);
-                    }
-                }
-                OutputRecord::Shared { job, ranks, stream, held_ms, text } => {
-                    // A set of more ranks than there are is none of an agent.
-                    let places = self.operations.places(index(job));
-                    let most = places.map_or(0, |places| u64::from(places.map.ranks()));
-                    if ranks.count() > most {
-                        continue;
-                    }
-                    let held = Duration::from_millis(held_ms.into());
-                    let number = |rank| self.nodes.number_on(from, (job, rank));
-                    let numbers: Vec<u32> = ranks.iter().filter_map(number).collect();
-                    self.io.outputs.receive_shared((stream, &numbers), text, held);
-                }
-                OutputRecord::Ended { job, rank, stream } => {
-                    if let Some(number) = self.nodes.number_on(from, (job, rank)) {
-                        self.io.outputs.end_remote(stream, number);
-                        let is_of = |terminal: &HeadTerminal| terminal.is_of(job, rank);
-                        if self.input.terminal.as_ref().is_some_and(is_of) {
-                            terminal::end(self)?;
-                        }
-                    }
-                }
-                OutputRecord::Message(text) => {
-                    let host = self.nodes.get(from).map_or("", |node| &node.host);
-                    self.io.report(format!("{host}: {}", String::from_utf8_lossy(text)));
-                }
-            }
-        }
-        Ok(())
     }
 }
 

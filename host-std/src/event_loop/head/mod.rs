@@ -38,6 +38,7 @@ mod merge;
 mod names;
 mod node_requests;
 mod operations;
+mod output;
 mod pushes;
 mod queries;
 mod reports;

@@ -3,6 +3,7 @@
 use crate::launch::local_ranks::LocalRanks;
 use crate::numbers::index;
 use crate::placement::{NodeLoad, PlacedHosts};
+use crate::stream::Stream;
 use pmi_host_base::ranges::Ranks;
 use pmi_tree::NodeId;
 use std::collections::BTreeSet;
@@ -27,6 +28,10 @@ pub(super) struct NodeState {
     pub(super) host: String,
     /// Number of output messages that have arrived.
     outputs_count: u64,
+    /// Number of batches of output that have arrived in messages of nodes above it, or its own.
+    batches_count: u64,
+    /// Number of lines of the agent that have arrived so.
+    messages_count: u64,
     /// Number of output messages that the agent had sent when its last rank had ended.
     outputs_total: Option<u64>,
     pub(super) is_lost: bool,
@@ -43,6 +48,8 @@ struct JobRanks {
     nodes: Vec<JobNodeRanks>,
     /// Process numbers of ranks that were started, by rank.
     numbers: Vec<Option<u32>>,
+    /// Bytes of output that have arrived, by stream and rank, in a run in which equal lines are written once.
+    received: [Vec<u64>; 2],
     started_count: u32,
     running_count: u32,
     /// Ranks that have failed in a run that continues.
@@ -100,6 +107,7 @@ impl NodeTable {
         self.jobs.push(JobRanks {
             nodes: (0..).zip(&self.nodes).map(|(node, _)| of_node(node)).collect(),
             numbers: vec![None; index(placed.map.ranks().min(started_max))],
+            received: [const { Vec::new() }; 2],
             started_count: 0,
             running_count: 0,
             failed: BTreeSet::new(),
@@ -216,6 +224,29 @@ impl NodeTable {
     pub(super) fn number_on(&self, node: NodeId, (job, rank): (u32, u32)) -> Option<u32> {
         self.on(node, job)?.ranks.local_rank(rank)?;
         *self.jobs.get(index(job))?.numbers.get(index(rank))?
+    }
+
+    /// Process number of a rank of any node, if it was started.
+    pub(super) fn number_of(&self, (job, rank): (u32, u32)) -> Option<u32> {
+        *self.jobs.get(index(job))?.numbers.get(index(rank))?
+    }
+
+    /// Records text of `len` bytes behind the first `at` bytes of a stream. Returns the number of the
+    /// process, and how many of the bytes have come before on another way; `None` for an unknown rank.
+    pub(super) fn note_text(
+        &mut self,
+        (job, rank, stream): (u32, u32, Stream),
+        (at, len): (u64, usize),
+    ) -> Option<(u32, usize)> {
+        let number = self.number_of((job, rank))?;
+        let received = &mut self.jobs.get_mut(index(job))?.received[stream.index()];
+        if received.len() <= index(rank) {
+            received.resize(index(rank) + 1, 0);
+        }
+        let received = received.get_mut(index(rank))?;
+        let known = usize::try_from(received.saturating_sub(at)).unwrap_or(len).min(len);
+        *received = at.saturating_add(len as u64).max(*received);
+        Some((number, known))
     }
 
     /// True if a rank was started and does not run any more.
@@ -340,6 +371,8 @@ impl NodeState {
         Self {
             host: host.to_owned(),
             outputs_count: 0,
+            batches_count: 0,
+            messages_count: 0,
             outputs_total: None,
             is_lost: false,
             is_new: false,
@@ -352,6 +385,21 @@ impl NodeState {
         self.outputs_count += 1;
     }
 
+    /// Records that this many batches have arrived, in a message of any node.
+    pub(super) fn note_batches(&mut self, count: u64) {
+        self.batches_count = self.batches_count.max(count);
+        self.heard_at = Instant::now();
+    }
+
+    /// Records the line of the agent with this number; false if it has arrived before.
+    pub(super) const fn note_message(&mut self, number: u64) -> bool {
+        let is_new = number > self.messages_count;
+        if is_new {
+            self.messages_count = number;
+        }
+        is_new
+    }
+
     /// Records that all ranks of the node have ended.
     pub(super) fn set_quiet(&mut self, outputs: u64) {
         self.outputs_total = Some(outputs);
@@ -359,11 +407,12 @@ impl NodeState {
 
     /// True if this many output messages have arrived.
     pub(super) fn has_sent(&self, outputs: u64) -> bool {
-        self.is_lost || self.outputs_count >= outputs
+        self.is_lost || self.outputs_count.saturating_add(self.batches_count) >= outputs
     }
 
     fn is_quiet(&self) -> bool {
-        self.outputs_total.is_some_and(|total| self.outputs_count >= total)
+        let count = self.outputs_count.saturating_add(self.batches_count);
+        self.outputs_total.is_some_and(|total| count >= total)
     }
 }
 
@@ -421,6 +470,22 @@ mod tests {
     }
 
     #[test]
+    fn text_of_a_rank_is_taken_once_on_any_way() {
+        let mut table = table();
+        let at = |table: &mut NodeTable, at, len| table.note_text((0, 1, Stream::Out), (at, len));
+        assert_eq!(at(&mut table, 0, 5), None, "it was not started");
+        table.note_start(NodeId(2), 0, 21);
+        assert_eq!(at(&mut table, 0, 5), Some((0, 0)));
+        assert_eq!(at(&mut table, 0, 5), Some((0, 5)));
+        assert_eq!(at(&mut table, 3, 6), Some((0, 2)));
+        assert_eq!(at(&mut table, 1, 2), Some((0, 2)));
+        assert_eq!(at(&mut table, 9, 1), Some((0, 0)));
+        assert_eq!(table.note_text((0, 1, Stream::Err), (0, 1)), Some((0, 0)));
+        let node = table.get_mut(NodeId(2)).unwrap();
+        assert!(node.note_message(1) && !node.note_message(1) && node.note_message(3));
+    }
+
+    #[test]
     fn node_is_quiet_once_its_output_has_arrived() {
         let mut table = table();
         table.note_loss(NodeId(1));
@@ -428,7 +493,11 @@ mod tests {
         node.note_output();
         node.set_quiet(2);
         assert!(node.has_sent(1) && !table.are_quiet());
-        table.get_mut(NodeId(2)).unwrap().note_output();
+        // A batch in a message of another node counts as well, once.
+        table.get_mut(NodeId(2)).unwrap().note_batches(1);
         assert!(table.are_quiet());
+        table.get_mut(NodeId(2)).unwrap().set_quiet(3);
+        table.get_mut(NodeId(2)).unwrap().note_batches(1);
+        assert!(!table.are_quiet());
     }
 }

@@ -437,6 +437,11 @@ impl Network {
         self.tree.as_mut().map_or(Err(TreeError::Over), |tree| tree.send(to, class, body))
     }
 
+    /// The node of this process; `None` at a node server that has no place.
+    pub(crate) fn tree(&mut self) -> Option<&mut TreeNode> {
+        self.tree.as_mut()
+    }
+
     /// Contributes the local part of a collective operation.
     ///
     /// # Errors
@@ -453,11 +458,6 @@ impl Network {
     /// Drops the unfinished collective operations of a job that has ended.
     pub(crate) fn end_job(&mut self, job: u32) {
         self.tree.iter_mut().for_each(|tree| tree.end_job(job));
-    }
-
-    /// Number of the last collective operation whose result this node has received.
-    pub(crate) fn ended(&self) -> u64 {
-        self.tree.as_ref().map_or(0, TreeNode::ended)
     }
 
     /// True while any other node is connected as parent or child.

@@ -3,12 +3,17 @@
 use super::super::StreamOwner;
 use super::super::gather::{Gather, NodeGather};
 use super::super::label::Labels;
+use super::super::merge::LineMerge;
+use super::super::outlet::TextPositions;
 use super::super::places::Places;
 use super::{LineTreatment, Outputs, SCRATCH, gathered};
 use crate::numbers::index;
+use crate::placement::PlacedHosts;
 use crate::stream::Stream;
+use pmi_tree::TreeConfig;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Output of the ranks of a node on its way to the head.
@@ -23,12 +28,15 @@ pub(crate) struct NodeOutput {
 }
 
 impl Outputs {
-    /// Prepares the output of a node whose lines go to the head of the run.
-    pub(crate) fn of_node(NodeOutput { are_one, shows_prompts, gather }: NodeOutput) -> Self {
+    /// Prepares the output of a node of this tree, whose lines go to the head of the run.
+    pub(crate) fn of_node(output: NodeOutput, tree: TreeConfig) -> Self {
+        let NodeOutput { are_one, shows_prompts, gather } = output;
+        let positions = gather.map(|_| TextPositions::new(tree.node.0));
         Self {
             labels: Labels::none(),
-            gather: gather.map(Gather::of_node),
-            places: Places::of_node(are_one, shows_prompts),
+            gather: gather.map(|gather| Gather::of_node(gather.at_rank(&tree))),
+            merge: gather.map(|gather| LineMerge::new(tree, gather.at_node(&tree))),
+            places: Places::of_node((are_one, shows_prompts), positions),
             pipes: Vec::new(),
             open_count: 0,
             held_bytes: 0,
@@ -77,9 +85,45 @@ impl Outputs {
         }
     }
 
+    /// Further ranks of a job (of all, if `None`) will not be started.
+    pub(crate) fn expect_no_more(&mut self, group: Option<u32>) {
+        if let Some(gather) = &mut self.gather {
+            gather.expect_no_more(group);
+        }
+        if let Some(merge) = &mut self.merge {
+            merge.end_job(group);
+        }
+    }
+
     /// Takes the queued output of a node, to send it to the head.
     pub(crate) fn take_records(&mut self) -> Vec<u8> {
         self.places.take_records()
+    }
+
+    /// Prepares for the lines of a job on these hosts, of which ranks below `started` write, if equal ones
+    /// are written once.
+    pub(crate) fn merge_job(&mut self, group: u32, hosts: &Rc<PlacedHosts>, started: u32) {
+        if let Some(merge) = &mut self.merge {
+            merge.add_job(group, Rc::clone(hosts), started);
+        }
+    }
+
+    /// The lines of this node and of those below, if equal ones are written once, after the queued output was
+    /// added as batch `number`. Returns true if there was any.
+    pub(crate) fn merge_own(&mut self, number: u64) -> bool {
+        let Some(merge) = self.merge.as_mut().filter(|merge| merge.takes_own()) else {
+            return false;
+        };
+        let records = self.places.take_records();
+        if !records.is_empty() {
+            merge.add_own(number, &records);
+        }
+        !records.is_empty()
+    }
+
+    /// The lines of this node and of those below, if equal ones are written once.
+    pub(crate) fn merge(&mut self) -> Option<&mut LineMerge> {
+        self.merge.as_mut()
     }
 
     /// True if output of ranks has to wait for a slow reader.
@@ -106,13 +150,14 @@ mod tests {
     use super::*;
     use crate::poller::Poller;
     use crate::stdio::record::OutputRecord;
+    use pmi_tree::NodeId;
     use rustix::pipe::{PipeFlags, pipe_with};
 
     /// Records of a node of eight ranks, which have written these lines one after the other and ended.
     fn records(gather: Option<NodeGather>, lines: impl Fn(u32) -> String) -> Vec<u8> {
         let poller = Poller::new().unwrap();
-        let mut outputs =
-            Outputs::of_node(NodeOutput { are_one: false, shows_prompts: false, gather });
+        let output = NodeOutput { are_one: false, shows_prompts: false, gather };
+        let mut outputs = Outputs::of_node(output, TREE);
         outputs.prepare(0, 8).unwrap();
         let mut records = Vec::new();
         let mut writers = Vec::new();
@@ -144,12 +189,17 @@ mod tests {
         while let Some(record) = OutputRecord::next(&mut records) {
             let (ranks, text) = match record {
                 OutputRecord::Text { rank, text, .. } => (vec![rank], text),
-                OutputRecord::Shared { ranks, text, .. } => (ranks.iter().collect(), text),
+                OutputRecord::Shared { places, text, .. } => {
+                    let ranks = places.iter().flat_map(|place| place.ranks.iter());
+                    let mut ranks: Vec<u32> = ranks.collect();
+                    ranks.sort_unstable();
+                    (ranks, text)
+                }
                 OutputRecord::Ended { rank, stream, .. } => {
                     assert!(ended.insert((rank, stream)), "the end of {rank} twice");
                     continue;
                 }
-                OutputRecord::Message(_) => panic!("no rank has written it"),
+                OutputRecord::Message { .. } => panic!("no rank has written it"),
             };
             assert!(ranks.iter().all(|rank| !ended.contains(&(*rank, Stream::Out))), "{ranks:?}");
             texts.push((ranks, String::from_utf8(text.to_vec()).unwrap()));
@@ -157,6 +207,8 @@ mod tests {
         assert!(records.is_empty());
         (texts, ended.len())
     }
+
+    const TREE: TreeConfig = TreeConfig::new(NodeId(1), 2);
 
     const GATHER: NodeGather = NodeGather { streams: [true; 2], wait: None };
 
@@ -186,7 +238,7 @@ mod tests {
     fn lines_of_a_rank_that_starts_after_the_end_of_all_others_are_sent() {
         let poller = Poller::new().unwrap();
         let node = NodeOutput { are_one: true, shows_prompts: false, gather: Some(GATHER) };
-        let mut outputs = Outputs::of_node(node);
+        let mut outputs = Outputs::of_node(node, TREE);
         outputs.prepare(0, 2).unwrap();
         outputs.expect_no_more(None);
         for rank in 0..2 {

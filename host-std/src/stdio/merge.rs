@@ -1,0 +1,399 @@
+//! Output that comes up from the nodes below and from the ranks of this one, on its way to the node above:
+//! equal lines of several of them go on once.
+//!
+//! Each child of the node, and the node itself, is a source of records, whose order stays. What a source has
+//! sent is settled when the records that carry it on are, so that a node that is lost here loses no output
+//! of those below: they send it again to the node above, and the head knows positions in the stream of each
+//! rank.
+
+use super::collapse::{Collapse, Group};
+use super::record::{OutputRecord, TextPlace};
+use super::record_queue::RecordQueue;
+use crate::placement::PlacedHosts;
+use crate::stream::Stream;
+use pmi_tree::{ChildMessage, NodeId, TreeConfig};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Records of several nodes on their way up.
+#[derive(Debug)]
+pub(crate) struct LineMerge {
+    tree: TreeConfig,
+    wait: Option<Duration>,
+    jobs: BTreeMap<u32, MergedJob>,
+    /// What each source has sent and is not passed on, in its order.
+    sources: BTreeMap<NodeId, VecDeque<PendingBatch>>,
+    /// Children at present.
+    children: BTreeSet<NodeId>,
+    streams: BTreeMap<(Stream, u32), StreamMerge>,
+    queue: RecordQueue,
+}
+
+/// Records of a source, and what is due when they are passed on.
+#[derive(Debug, Default)]
+pub(crate) struct MergeBatch {
+    /// The message with the records; `None` for those of this node.
+    pub(crate) message: Option<ChildMessage>,
+    /// For each node of these numbers: all of its batches up to this number are here, or went before.
+    pub(crate) counts: Vec<(u32, u64)>,
+}
+
+/// Records to send to the node above.
+#[derive(Debug)]
+pub(crate) struct MergedOutput {
+    /// Messages of children that are settled when this output is.
+    pub(crate) messages: Vec<ChildMessage>,
+    /// As in [`MergeBatch`].
+    pub(crate) counts: Vec<(u32, u64)>,
+    pub(crate) records: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct PendingBatch {
+    batch: MergeBatch,
+    len_bytes: usize,
+    /// Shared with each of its records that waits.
+    uses: Rc<()>,
+}
+
+/// Hosts of a job, and the number of its ranks that write.
+#[derive(Debug)]
+struct MergedJob {
+    hosts: Rc<PlacedHosts>,
+    started: u32,
+}
+
+/// Lines of one stream of one job. A source takes the place of a rank in [`Collapse`].
+#[derive(Debug)]
+struct StreamMerge {
+    collapse: Collapse,
+    waiting: BTreeMap<NodeId, VecDeque<WaitingRecord>>,
+    /// By source that is waited for: number of its ranks whose streams have not ended.
+    open: BTreeMap<NodeId, u32>,
+    ended: BTreeSet<u32>,
+}
+
+/// A record of a source that waits, in the order of the source.
+#[derive(Debug)]
+struct WaitingRecord {
+    what: WaitingPart,
+    _use: Rc<()>,
+}
+
+#[derive(Debug)]
+enum WaitingPart {
+    /// The next line in the queue of the source; it begins `offset` bytes behind the places.
+    Line { places: Rc<[TextPlace]>, offset: u64 },
+    /// An encoded record that is not merged with others.
+    Whole(Vec<u8>),
+}
+
+impl LineMerge {
+    /// Without lines, on a node of this tree. A line waits for equal ones of other sources up to `wait` from
+    /// the time at which it was written, or indefinitely.
+    pub(crate) fn new(tree: TreeConfig, wait: Option<Duration>) -> Self {
+        Self {
+            tree,
+            wait,
+            jobs: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            children: BTreeSet::new(),
+            streams: BTreeMap::new(),
+            queue: RecordQueue::default(),
+        }
+    }
+
+    /// Prepares for the lines of a job, of which ranks below `started` write.
+    pub(crate) fn add_job(&mut self, job: u32, hosts: Rc<PlacedHosts>, started: u32) {
+        self.jobs.insert(job, MergedJob { hosts, started });
+    }
+
+    /// Waits for no further lines of a job, or of any.
+    pub(crate) fn end_job(&mut self, job: Option<u32>) {
+        self.jobs.retain(|of, _| job.is_some_and(|job| job != *of));
+        for (key, stream) in &mut self.streams {
+            if job.is_none_or(|job| job == key.1) {
+                stream.open.keys().for_each(|source| stream.collapse.close(source.0));
+                stream.open.clear();
+                stream.hurry(*key, None, &mut self.queue);
+            }
+        }
+    }
+
+    /// Sets the children of this node. The lines of one that is gone wait no longer.
+    pub(crate) fn set_children(&mut self, children: impl Iterator<Item = NodeId>) {
+        let children: BTreeSet<NodeId> = children.collect();
+        if children == self.children {
+            return;
+        }
+        let former = std::mem::replace(&mut self.children, children);
+        for (key, stream) in &mut self.streams {
+            for gone in former.difference(&self.children) {
+                stream.open.remove(gone);
+                stream.collapse.close(gone.0);
+                stream.hurry(*key, Some(*gone), &mut self.queue);
+            }
+            if let Some(job) = self.jobs.get(&key.1) {
+                for new in self.children.difference(&former) {
+                    stream.expect(*new, job, &self.tree);
+                }
+            }
+        }
+    }
+
+    /// Waits for no further lines of the ranks of a lost node.
+    pub(crate) fn lose_node(&mut self, node: NodeId) {
+        for ((_, number), stream) in &mut self.streams {
+            let Some(job) = self.jobs.get(number) else { continue };
+            let ranks: Vec<u32> = job.ranks_of(node).collect();
+            ranks.into_iter().for_each(|rank| stream.end(rank, job, &self.tree));
+        }
+    }
+
+    /// True if few records of this node wait, and few records for the node above, so that it may write more.
+    pub(crate) fn takes_own(&self) -> bool {
+        self.pending_bytes(self.tree.node) < OWN_BYTES && !self.queue.has_many()
+    }
+
+    /// Takes records of a source: of a child, or of this node.
+    pub(crate) fn add(&mut self, from: NodeId, batch: MergeBatch, records: &[u8]) {
+        let (uses, now) = (Rc::new(()), Instant::now());
+        let mut rest = records;
+        while let Some(record) = OutputRecord::next(&mut rest) {
+            match record {
+                OutputRecord::Shared { job, stream, held_ms, is_whole: true, places, text } => {
+                    let held = Duration::from_millis(held_ms.into());
+                    let since = now.checked_sub(held).unwrap_or(now);
+                    let (places, mut offset) = (Rc::<[TextPlace]>::from(places), 0);
+                    let lines = self.stream((stream, job));
+                    for line in text.split_inclusive(|byte| *byte == b'\n') {
+                        let what = WaitingPart::Line { places: Rc::clone(&places), offset };
+                        let waiting = WaitingRecord { what, _use: Rc::clone(&uses) };
+                        lines.push(from, (line, since), waiting);
+                        offset += line.len() as u64;
+                    }
+                }
+                OutputRecord::Ended { job, rank, stream } => {
+                    self.pass_whole(from, (stream, job), &record, &uses);
+                    if let (Some(lines), Some(job)) =
+                        (self.streams.get_mut(&(stream, job)), self.jobs.get(&job))
+                    {
+                        lines.end(rank, job, &self.tree);
+                    }
+                }
+                OutputRecord::Shared { job, stream, .. }
+                | OutputRecord::Text { job, stream, .. } => {
+                    self.pass_whole(from, (stream, job), &record, &uses);
+                }
+                OutputRecord::Message { .. } => self.queue.put(&record),
+            }
+        }
+        let pending = PendingBatch { batch, len_bytes: records.len(), uses };
+        self.sources.entry(from).or_default().push_back(pending);
+        self.release(now);
+        // The rest of its credit is needed until what is sent now is settled.
+        if self.pending_bytes(from) > SOURCE_BYTES {
+            for (key, stream) in &mut self.streams {
+                stream.hurry(*key, Some(from), &mut self.queue);
+            }
+        }
+    }
+
+    /// The same for records of this node.
+    pub(crate) fn add_own(&mut self, number: u64, records: &[u8]) {
+        let node = self.tree.node;
+        self.add(node, MergeBatch { message: None, counts: vec![(node.0, number)] }, records);
+    }
+
+    fn pass_whole(
+        &mut self,
+        from: NodeId,
+        key: (Stream, u32),
+        record: &OutputRecord<'_>,
+        uses: &Rc<()>,
+    ) {
+        self.stream(key);
+        let Some(stream) = self.streams.get_mut(&key) else { return };
+        match stream.waiting.get_mut(&from).filter(|waiting| !waiting.is_empty()) {
+            Some(waiting) => {
+                let mut bytes = Vec::new();
+                record.append(&mut bytes);
+                let what = WaitingPart::Whole(bytes);
+                waiting.push_back(WaitingRecord { what, _use: Rc::clone(uses) });
+            }
+            None => self.queue.put(record),
+        }
+    }
+
+    /// Lines of a stream of a job, created if these are the first.
+    fn stream(&mut self, key: (Stream, u32)) -> &mut StreamMerge {
+        let Self { tree, wait, jobs, children, streams, .. } = self;
+        streams.entry(key).or_insert_with(|| {
+            let mut stream = StreamMerge::new(*wait);
+            if let Some(job) = jobs.get(&key.1) {
+                let sources = children.iter().copied().chain([tree.node]);
+                sources.for_each(|source| stream.expect(source, job, tree));
+            }
+            stream
+        })
+    }
+
+    fn pending_bytes(&self, source: NodeId) -> usize {
+        let waits = |pending: &&PendingBatch| Rc::strong_count(&pending.uses) > 1;
+        let batches = self.sources.get(&source).into_iter().flatten().filter(waits);
+        batches.map(|pending| pending.len_bytes).sum()
+    }
+
+    /// Passes on what need not wait any longer.
+    pub(crate) fn release(&mut self, now: Instant) {
+        for (key, stream) in &mut self.streams {
+            let StreamMerge { collapse, waiting, .. } = stream;
+            collapse.release(now, |group| pass(*key, group, waiting, &mut self.queue));
+        }
+    }
+
+    /// Time of the next [`release`](Self::release) without new records.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.streams.values().filter_map(|stream| stream.collapse.deadline()).min()
+    }
+
+    /// The next records to send; `None` if there are none.
+    pub(crate) fn take(&mut self) -> Option<MergedOutput> {
+        let records = self.queue.take();
+        let (mut messages, mut counts) = (Vec::new(), BTreeMap::new());
+        // What was passed on so far is in these records, or in earlier ones.
+        if self.queue.is_empty() {
+            for batches in self.sources.values_mut() {
+                while let Some(first) = batches.front()
+                    && Rc::strong_count(&first.uses) == 1
+                    && let Some(PendingBatch { batch, .. }) = batches.pop_front()
+                {
+                    messages.extend(batch.message);
+                    counts.extend(batch.counts);
+                }
+            }
+            self.sources.retain(|_, batches| !batches.is_empty());
+        }
+        if records.is_empty() && messages.is_empty() && counts.is_empty() {
+            return None;
+        }
+        Some(MergedOutput { messages, counts: counts.into_iter().collect(), records })
+    }
+}
+
+impl MergedJob {
+    /// Ranks that write, of a node.
+    fn ranks_of(&self, node: NodeId) -> impl Iterator<Item = u32> {
+        let ranks = node.0.checked_sub(1).map(|host| self.hosts.map.ranks_of(host));
+        ranks.into_iter().flatten().filter(|rank| *rank < self.started)
+    }
+
+    /// The node of a rank that writes.
+    fn node_of(&self, rank: u32) -> Option<NodeId> {
+        let host = self.hosts.map.node_of(rank).filter(|_| rank < self.started);
+        host.map(|host| NodeId(host + 1))
+    }
+}
+
+impl StreamMerge {
+    fn new(wait: Option<Duration>) -> Self {
+        let (waiting, open, ended) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { collapse: Collapse::new(0, wait), waiting, open, ended }
+    }
+
+    /// Waits for lines of a source, if it has ranks of the job that may write some.
+    fn expect(&mut self, source: NodeId, job: &MergedJob, tree: &TreeConfig) {
+        let hosts = 1..=job.hosts.map.nodes();
+        let nodes = hosts.map(NodeId).filter(|node| is_of(source, *node, tree));
+        let ranks = nodes.flat_map(|node| job.ranks_of(node));
+        let open = ranks.filter(|rank| !self.ended.contains(rank)).count();
+        if open > 0 && !self.collapse.has(source.0) {
+            self.collapse.open(source.0);
+        }
+        if let Ok(open @ 1..) = u32::try_from(open) {
+            self.open.insert(source, open);
+        }
+    }
+
+    /// The stream of a rank has ended.
+    fn end(&mut self, rank: u32, job: &MergedJob, tree: &TreeConfig) {
+        let Some(node) = job.node_of(rank).filter(|_| self.ended.insert(rank)) else { return };
+        for (source, open) in self.open.iter_mut().filter(|(of, _)| is_of(**of, node, tree)) {
+            *open -= 1;
+            if *open == 0 {
+                self.collapse.close(source.0);
+            }
+        }
+        self.open.retain(|_, open| *open > 0);
+    }
+
+    /// Queues a line of a source.
+    fn push(&mut self, from: NodeId, (line, since): (&[u8], Instant), waiting: WaitingRecord) {
+        if !self.collapse.has(from.0) {
+            self.collapse.open(from.0);
+        }
+        self.collapse.push(from.0, line, since);
+        if !self.open.contains_key(&from) {
+            self.collapse.close(from.0);
+        }
+        self.waiting.entry(from).or_default().push_back(waiting);
+    }
+
+    /// Passes on all that a source has in its queue, or all sources.
+    fn hurry(&mut self, key: (Stream, u32), from: Option<NodeId>, queue: &mut RecordQueue) {
+        let sources: Vec<NodeId> = match from {
+            Some(from) => vec![from],
+            None => self.waiting.keys().copied().collect(),
+        };
+        let Self { collapse, waiting, .. } = self;
+        for source in sources {
+            collapse.release_rank(source.0, |group| pass(key, group, waiting, queue));
+        }
+    }
+}
+
+/// Passes on a line of one or several sources, and the records behind it up to the next line of each.
+fn pass(
+    (stream, job): (Stream, u32),
+    group: &Group,
+    waiting: &mut BTreeMap<NodeId, VecDeque<WaitingRecord>>,
+    queue: &mut RecordQueue,
+) {
+    let mut all = Vec::new();
+    for source in group.ranks.iter().copied().map(NodeId) {
+        let first = waiting.get_mut(&source).and_then(VecDeque::pop_front);
+        let Some(WaitingRecord { what: WaitingPart::Line { places, offset }, .. }) = first else {
+            debug_assert!(false, "each line in the queue of a source has its record");
+            continue;
+        };
+        let moved = |TextPlace { at, ranks }: &TextPlace| TextPlace {
+            at: at.saturating_add(offset),
+            ranks: ranks.clone(),
+        };
+        all.extend(places.iter().map(moved));
+    }
+    queue.put_line((job, stream), TextPlace::united(all), (&group.line, group.since));
+    for source in group.ranks.iter().copied().map(NodeId) {
+        let Some(waiting) = waiting.get_mut(&source) else { continue };
+        while let Some(WaitingRecord { what: WaitingPart::Whole(bytes), .. }) = waiting.front() {
+            queue.put_bytes(bytes);
+            waiting.pop_front();
+        }
+    }
+}
+
+/// True if output of `node` comes from `source`: from the node itself, or from one that is above it.
+fn is_of(source: NodeId, node: NodeId, tree: &TreeConfig) -> bool {
+    node == source || (source != tree.node && node.is_below(source, tree.radix))
+}
+
+/// With more of a source waiting, its lines go on without waiting for equal ones: less than half of what may
+/// be under way on an edge.
+const SOURCE_BYTES: usize = 96 * 1024;
+
+/// With this much of the ranks of this node waiting, they have to wait.
+const OWN_BYTES: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,10 @@ impl LateRun {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("late-of-{test}"));
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory).unwrap();
+        Self::start_in(directory, hosts, options, script)
+    }
+
+    fn start_in(directory: PathBuf, hosts: &str, options: &[&str], script: &str) -> Self {
         let starter = "sh -c 'case {host} in slow*) until [ -e {host} ]; do sleep 0.05; done; \
              if [ -e {host}.fails ]; then echo no route to {host}; exit 7; fi ;; esac; exec {cmd}'";
         let text = format!(
@@ -52,8 +56,9 @@ fn slow_host_joins_when_it_comes_and_one_that_fails_is_named() {
     }
     late.make("slow2.fails");
     late.make("slow2");
-    late.running.wait_for_errors("host 'slow2', whose start was slow, cannot join the run");
-    late.running.wait_for_errors("'sh' exited with 7\n  no route to slow2\n");
+    late.running
+        .wait_for_errors("host 'slow2' cannot join the run, which continues: 'sh' exited with 7");
+    late.running.wait_for_errors("; its start is tried again in 6 s\n  no route to slow2\n");
     late.make("slow1");
     late.running.wait_for_errors("pmi-host: host slow1 has joined the run after ");
     // A launcher answers as soon as it has run for a while.
@@ -80,6 +85,26 @@ fn slow_host_joins_when_it_comes_and_one_that_fails_is_named() {
         ]
     );
     assert!(ran.err.contains("; spawned jobs may use it\n"), "{}", ran.err);
+}
+
+#[test]
+fn host_whose_start_has_failed_is_tried_again_and_joins() {
+    let script = format!("echo $PMI_SIZE ranks; {UNTIL_GO}; spawn_by 3 '' '' 'echo more'");
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("late-of-again");
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    // It boots, and can be reached the third time.
+    fs::write(directory.join("slow1"), "").unwrap();
+    fs::write(directory.join("slow1.fails"), "").unwrap();
+    let late = LateRun::start_in(directory, "a,b,slow1", &[], &script);
+    late.running.wait_for_output("2 ranks");
+    late.running.wait_for_errors("'sh' exited with 7; its start is tried again in 6 s");
+    late.running.wait_for_errors("'sh' exited with 7; its start is tried again in 12 s");
+    fs::remove_file(late.directory.join("slow1.fails")).unwrap();
+    late.running.wait_for_errors("host slow1 has joined the run after ");
+    late.make("go");
+    let ran = late.running.end().exits_with(0);
+    assert!(ran.out.contains("1:0@slow1 more\n"), "{}", ran.out);
 }
 
 #[test]

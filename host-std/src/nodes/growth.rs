@@ -118,7 +118,7 @@ impl NodeServers {
     }
 
     /// Time without a further node after which the start has failed.
-    pub(super) const fn start_timeout(&self) -> Duration {
+    pub(crate) const fn start_timeout(&self) -> Duration {
         self.for_hosts.settings.start.timeout
     }
 

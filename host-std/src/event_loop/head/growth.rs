@@ -27,7 +27,7 @@ use std::time::Instant;
 pub(super) struct HeadGrowth {
     /// Requests that wait for hosts.
     waiting: Vec<AddingSpawn>,
-    /// Hosts whose start was slow, until they have come or failed.
+    /// Hosts whose start was slow or has failed, until they have come, or are not tried again.
     late: Vec<LateHost>,
     /// Number of hosts at the start.
     first_added: usize,
@@ -89,9 +89,10 @@ impl HeadGrowth {
         HeadMessage::Job(Box::new(description)).body()
     }
 
-    /// Time at which the hosts must be there.
+    /// Time at which the hosts of a request must be there, or at which a start is tried again.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.waiting.iter().filter_map(|one| one.deadline).min()
+        let waiting = self.waiting.iter().filter_map(|one| one.deadline);
+        waiting.chain(self.late.iter().filter_map(LateHost::retry_at)).min()
     }
 }
 
@@ -114,8 +115,8 @@ pub(super) fn is_settling(head: &HeadLoop) -> bool {
 
 /// Starts node servers on the hosts whose start was slow.
 pub(super) fn await_late(head: &mut HeadLoop) {
-    let late = &head.jobs.growth.late;
-    let names: Vec<String> = late.iter().map(|host| host.name.clone()).collect();
+    let late = head.jobs.growth.late.iter().filter(|host| host.retry_at().is_none());
+    let names: Vec<String> = late.map(|host| host.name.clone()).collect();
     if let Err(why) = head.servers.await_hosts(&names) {
         head.jobs.growth.late.clear();
         trace::report(head, why);
@@ -329,20 +330,54 @@ pub(super) fn handle_failed(head: &mut HeadLoop, failed: &[FailedHost]) {
     advance(head);
 }
 
-/// Handles a host whose start was slow, and has failed.
+/// Handles a host that was to join the run, and whose start has failed.
 pub(super) fn handle_late_failed(head: &mut HeadLoop, failed: &FailedHost) {
-    head.jobs.growth.late.retain(|host| host.name != failed.name);
-    trace::report(head, late_host_failed(failed));
+    let pause = head.servers.start_timeout();
+    let late = &mut head.jobs.growth.late;
+    let host = late.iter_mut().find(|host| host.name == failed.name);
+    let next = host.and_then(|host| host.fail(Instant::now(), pause));
+    if next.is_none() {
+        late.retain(|host| host.name != failed.name);
+    }
+    trace::report(head, late_host_failed(failed, next));
     refuse_for(head, &failed.name, hosts_not_added(std::slice::from_ref(failed)));
     advance(head);
 }
 
-/// Refuses requests whose hosts are not there in time.
+/// Starts node servers again on hosts where that has failed, if it is time.
+fn retry_late(head: &mut HeadLoop, now: Instant) {
+    let pause = head.servers.start_timeout();
+    if head.ending.is_leaving() || head.ending.termination.has_failed() {
+        return head.jobs.growth.late.retain(|host| host.retry_at().is_none());
+    }
+    let late = head.jobs.growth.late.iter_mut();
+    let due = late.filter_map(|host| host.takes_retry(now).then(|| host.name.clone()));
+    for name in Vec::from_iter(due) {
+        let is_present = head.is_present(&name);
+        // A spawn that names the host has node servers started on it, too.
+        let starting = head.jobs.growth.waiting.iter().filter(|one| one.is_starting);
+        let is_added = { starting }.any(|one| one.hosts.iter().any(|(other, _)| *other == name));
+        let is_early = head.jobs.is_unsent();
+        let late = &mut head.jobs.growth.late;
+        if is_present {
+            late.retain(|host| host.name != name);
+        } else if is_added || is_early {
+            let host = late.iter_mut().find(|host| host.name == name);
+            host.into_iter().for_each(|host| host.put_off(now, pause));
+        } else if let Err(why) = head.servers.await_hosts(std::slice::from_ref(&name)) {
+            late.retain(|host| host.name != name);
+            trace::report(head, why);
+        }
+    }
+}
+
+/// Refuses requests whose hosts are not there in time, and starts node servers again.
 ///
 /// # Errors
 ///
 /// Errors of the system.
 pub(super) fn check_late(head: &mut HeadLoop, now: Instant) -> io::Result<()> {
+    retry_late(head, now);
     let is_late = |one: &AddingSpawn| one.deadline.is_some_and(|deadline| now >= deadline);
     let mut is_any = false;
     while let Some(at) = head.jobs.growth.waiting.iter().position(is_late) {

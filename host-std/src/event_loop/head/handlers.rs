@@ -121,7 +121,7 @@ impl HeadLoop {
         if self.ending.hosts.min_nodes.is_some_and(is_enough)
             && !self.ending.termination.has_failed()
         {
-            self.io.report(hosts_left_out(failed, all));
+            self.io.report(hosts_left_out(failed, all, self.servers.start_timeout()));
             let names = failed.iter().map(|host| host.name.clone()).collect();
             self.ending.hosts.left_out = HostsLeftOut { names, late: self.late_hosts(failed) };
             return;
@@ -138,14 +138,17 @@ impl HeadLoop {
         self.fail(Failure::Launcher { what }, None);
     }
 
-    /// Those of these hosts whose start has not failed, but is slow.
+    /// These hosts, which join the run when they come. Those whose start is not only slow are tried again.
     fn late_hosts(&self, failed: &[FailedHost]) -> Vec<LateHost> {
         let PlacedHosts { hosts, slots, .. } = &**self.jobs.placed();
-        let slow = failed.iter().filter(|host| host.is_slow);
-        let late = slow.map(|FailedHost { name, .. }| {
+        let late = failed.iter().map(|FailedHost { name, is_slow, .. }| {
             let slots = hosts.iter().position(|host| host == name).and_then(|at| slots.get(at));
-            let (name, since) = (name.clone(), self.reports.began());
-            LateHost { name, slots: slots.copied().unwrap_or(1), since }
+            let slots = slots.copied().unwrap_or(1);
+            let mut host = LateHost::new(name.clone(), slots, self.reports.began());
+            if !is_slow {
+                host.fail(Instant::now(), self.servers.start_timeout());
+            }
+            host
         });
         late.collect()
     }

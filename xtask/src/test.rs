@@ -125,6 +125,7 @@ const STEPS: &[CiStep] = &[
         tally += cargo("run --release --package pmi-sim -- sweep --seeds 6000 random");
         tally += cargo("run --release --package pmi-sim -- tree sweep --seeds 5000");
         tally += cargo("run --release --package pmi-sim -- tree scale --nodes 10000");
+        tally += findings(crate::bench::check_simulated());
         tally
     }),
     step("fuzz", "each fuzzer for ten seconds in CI, for five elsewhere", |_| fuzz::step())

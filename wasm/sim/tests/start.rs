@@ -4,7 +4,8 @@ use pmi_sim::tree::{StartCosts, start_table};
 use std::fs;
 use std::path::Path;
 
-/// Only the first row: a build without optimization takes a minute for the others.
+/// Only the first row: a build without optimization takes a minute for the others, which 'cargo xtask test sweep'
+/// checks.
 #[test]
 fn table_of_the_page_is_that_of_the_committed_costs() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md");

@@ -253,9 +253,9 @@ function lanes(pen, s) {
   });
   for (const [alpha, segments] of lives) pen.lines(segments, { color: colors.life, width: thin ? 1 : 1.6, alpha });
   for (const [alpha, segments] of waits) pen.lines(segments, { color: colors.wait, width: thin ? 2.5 : 5, alpha });
-  eachLane(s, (span, y, alpha, from, to) => {
-    for (const { from, to, how } of span.life) {
-      const [x1, x2] = [s.x(from), s.x(Math.min(to ?? s.now, span.end?.ns ?? s.now, s.now))];
+  eachLane(s, (span, y, alpha, _, to) => {
+    for (const { from, to: until, how } of span.life) {
+      const [x1, x2] = [s.x(from), s.x(Math.min(until ?? s.now, span.end?.ns ?? s.now, s.now))];
       if (x2 < 0 || x1 > s.width || from > s.now) continue;
       pen.line([[x1, y], [x2, y]], { color: colors.paper, width: 4, cap: "butt" });
       pen.line([[x1, y], [x2, y]], { color: colors.fault, width: 2, dash: [1, 5], alpha });
@@ -392,7 +392,7 @@ function captions(pen, s, labels) {
 function marks(pen, s) {
   const { story, geometry, colors, step } = s;
   let free = -Infinity;
-  // On each lane, where words stand already.
+  // On each row, where words stand already.
   const taken = new Map();
   for (const event of story.marks) {
     if (event.at[1] > step) break;
@@ -404,8 +404,9 @@ function marks(pen, s) {
       pen.dot(x, y, isPicked ? 7 : 5, { color: colors.fault, ring: colors.paper });
       const all = event.text.split(" ").slice(2).join(" ").replace(/^fault /, "");
       const words = all.length > 44 && !isPicked ? `${all.slice(0, 43)}…` : all;
-      if (!taken.has(event.lane)) taken.set(event.lane, story.spans[event.lane].life.map(({ from, how }) => [s.x(from), s.x(from) + how.length * 6]));
-      const others = taken.get(event.lane);
+      const row = s.rowOf[event.lane];
+      if (!taken.has(row)) taken.set(row, story.spans[event.lane].life.map(({ from, how }) => [s.x(from), s.x(from) + how.length * 6]));
+      const others = taken.get(row);
       const end = x + 9 + words.length * 5.8;
       if (!isPicked && others.some(([from, to]) => x + 9 < to && end > from)) continue;
       others.push([x + 9, end]);

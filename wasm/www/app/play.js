@@ -224,8 +224,8 @@ function exactly(moments) {
 function markFence(fence) {
   const least = (moments) => moments.reduce((first, moment) => (moment && moment[1] < first[1] ? moment : first), [Infinity, Infinity]);
   fence.from = least(fence.inside.map(({ asked }) => asked));
-  // When each has entered, in order.
-  fence.came = fence.inside.flatMap(({ came }) => (came ? [came] : [])).sort(([a], [b]) => a - b);
+  // When each has entered, in the order of steps: several may have the same time.
+  fence.came = fence.inside.flatMap(({ came }) => (came ? [came] : [])).sort(([, a], [, b]) => a - b);
   const freed = least(fence.inside.map(({ freed }) => freed));
   fence.freed = freed[1] === Infinity ? null : freed;
   fence.to = fence.inside.reduce((last, { left }) => Math.max(last, left ? left[0] : Infinity), 0);

@@ -73,6 +73,15 @@ const SECTIONS: &[Section] = &[
     ("start", "costs of the parts of a start, for the simulator", start::measure),
 ];
 
+/// Checks the simulated starts of the page. Returns what is wrong.
+///
+/// # Errors
+///
+/// Those of the build of the simulator, and of the page.
+pub(crate) fn check_simulated() -> Result<Vec<String>, String> {
+    start::check_simulated()
+}
+
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let BenchPlan { sections, write, is_busy, against, is_plot, is_simulated } = parse(arguments)?;
     if is_plot {

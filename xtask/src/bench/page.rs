@@ -34,6 +34,18 @@ pub(super) fn write(name: &str, text: &str) -> Result<(), String> {
     page::write(PAGE, marks(name).each_ref().map(String::as_str), text)
 }
 
+/// What stands in the place of `name` in the text of a page.
+///
+/// # Errors
+///
+/// It has no such place.
+pub(super) fn section<'a>(text: &'a str, name: &str) -> Result<&'a str, String> {
+    let marks = marks(name);
+    let [_, section, _] = page::split(text, marks.each_ref().map(String::as_str))
+        .ok_or_else(|| format!("{PAGE} has no place for {name}"))?;
+    Ok(section.trim())
+}
+
 /// Header and rows of the table of `name` in the text of a page; `None` if it has none.
 pub(super) fn rows<'a>(text: &'a str, name: &str) -> Option<(Vec<&'a str>, Vec<Vec<&'a str>>)> {
     let marks = marks(name);

@@ -29,16 +29,20 @@ pub(super) fn measure_ssh(bench: &BenchHosts<'_>, costs: &mut StartCosts) -> Res
 /// Processor time of a host, as mean over runs of `command` on all hosts: of what waits here, and of `sshd`.
 fn both_sides(bench: &BenchHosts<'_>, command: impl Fn() -> Command) -> Result<[f64; 2], String> {
     let servers = sshd_pids(&bench.hosts)?;
-    let of_servers =
-        || servers.iter().map(|pid| processes::children_micros(&pid.to_string())).sum::<f64>();
-    let (mut client, before) = (0.0, of_servers());
+    let of_servers = || {
+        servers
+            .iter()
+            .map(|pid| processes::children_micros(&pid.to_string()))
+            .sum::<Result<f64, _>>()
+    };
+    let (mut client, before) = (0.0, of_servers()?);
     for _ in 0..SSH_TURNS {
         client += processes::of_children(|| run(&mut command()).map(drop))?;
     }
     // The servers wait for what has ended.
     thread::sleep(Duration::from_millis(500));
     let all = SSH_TURNS as f64 * f64::from(HOSTS);
-    Ok([client / all, (of_servers() - before) / all])
+    Ok([client / all, (of_servers()? - before) / all])
 }
 
 /// The server of each host, which nothing else runs on.

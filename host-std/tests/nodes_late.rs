@@ -56,8 +56,9 @@ fn slow_host_joins_when_it_comes_and_one_that_fails_is_named() {
     }
     late.make("slow2.fails");
     late.make("slow2");
-    late.running
-        .wait_for_errors("host 'slow2' cannot join the run, which continues: 'sh' exited with 7");
+    late.running.wait_for_errors(
+        "host 'slow2' has not joined the run, which continues: 'sh' exited with 7",
+    );
     late.running.wait_for_errors("; its start is tried again in 6 s\n  no route to slow2\n");
     late.make("slow1");
     late.running.wait_for_errors("pmi-host: host slow1 has joined the run after ");

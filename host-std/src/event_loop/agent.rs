@@ -301,15 +301,17 @@ fn handle_uplink(run: &mut EventLoop, event: UplinkEvent) -> io::Result<()> {
             result.iter().for_each(|result| end_fence(run, result));
         }
         UplinkEvent::FromChild { child, message, body } => {
-            let merge = run.io.outputs.merge();
-            match (AgentMessage::read(&body), merge, &mut run.uplink) {
-                (Some(AgentMessage::Merged { counts, records }), Some(merge), _) => {
+            match (AgentMessage::read(&body), run.io.outputs.merge()) {
+                (Some(AgentMessage::Merged { counts, records }), Some(merge)) => {
                     merge.add(child, MergeBatch { message: Some(message), counts }, &records);
                 }
-                (_, _, Some(uplink)) => {
-                    uplink.network.tree().into_iter().for_each(|tree| tree.settle(message));
+                _ => {
+                    let what = format!(
+                        "the agent of node {} sent a message that is not one of the protocol",
+                        child.0
+                    );
+                    run.fail(run.jobs.first(), Failure::Launcher { what });
                 }
-                _ => {}
             }
         }
         UplinkEvent::HeadLost => {

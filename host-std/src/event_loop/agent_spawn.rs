@@ -63,6 +63,7 @@ pub(super) fn handle_notice(run: &mut EventLoop, notice: SpawnNotice) {
         SpawnNotice::Undone { job } => undo(run, JobId(job)),
         SpawnNotice::Ended { job } => {
             run.uplink.iter_mut().for_each(|uplink| uplink.network.end_job(job));
+            run.io.outputs.merge().into_iter().for_each(|merge| merge.note_job_end(job));
             if let Some(old) = run.uplink.as_mut().and_then(|uplink| uplink.note_job_end(job)) {
                 changes::disconnect(&mut run.service, JobId(old));
             }

@@ -100,7 +100,7 @@ pub(crate) fn late_host_failed(failed: &FailedHost, pause: Option<Duration>) -> 
     let more: String = lines.map(|line| format!("\n  {line}")).collect();
     let again = pause.map_or_else(String::new, tried_again);
     format!(
-        "host '{name}' cannot join the run, which continues: {first}{again}{more}\n  \
+        "host '{name}' has not joined the run, which continues: {first}{again}{more}\n  \
          'pmi-host doctor --hosts {name}' checks it"
     )
 }

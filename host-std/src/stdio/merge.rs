@@ -2,8 +2,8 @@
 //! equal lines of several of them go on once.
 //!
 //! Each child of the node, and the node itself, is a source of records, whose order stays. What a source has
-//! sent is settled when the records that carry it on are, so that a node that is lost here loses no output
-//! of those below: they send it again to the node above, and the head knows positions in the stream of each
+//! sent is settled when the records that carry it on are, so that the loss of this node loses no output of
+//! the nodes below: they send it again to the node above, and the head knows positions in the stream of each
 //! rank.
 
 use super::collapse::{Collapse, Group};
@@ -22,10 +22,14 @@ pub(crate) struct LineMerge {
     tree: TreeConfig,
     wait: Option<Duration>,
     jobs: BTreeMap<u32, MergedJob>,
+    /// Spawned jobs that have ended, whose streams are removed when nothing of them is on its way.
+    ended_jobs: BTreeSet<u32>,
     /// What each source has sent and is not passed on, in its order.
     sources: BTreeMap<NodeId, VecDeque<PendingBatch>>,
     /// Children at present.
     children: BTreeSet<NodeId>,
+    /// Nodes whose ranks write no more.
+    lost: BTreeSet<NodeId>,
     streams: BTreeMap<(Stream, u32), StreamMerge>,
     queue: RecordQueue,
 }
@@ -55,6 +59,8 @@ struct PendingBatch {
     len_bytes: usize,
     /// Shared with each of its records that waits.
     uses: Rc<()>,
+    /// Number of pieces of the queue of which the last has its last record, once none of them waits.
+    end: Option<u64>,
 }
 
 /// Hosts of a job, and the number of its ranks that write.
@@ -90,15 +96,17 @@ enum WaitingPart {
 }
 
 impl LineMerge {
-    /// Without lines, on a node of this tree. A line waits for equal ones of other sources up to `wait` from
+    /// An empty merge for the node of this configuration. A line waits for equal ones of other sources up to `wait` from
     /// the time at which it was written, or indefinitely.
     pub(crate) fn new(tree: TreeConfig, wait: Option<Duration>) -> Self {
         Self {
             tree,
             wait,
             jobs: BTreeMap::new(),
+            ended_jobs: BTreeSet::new(),
             sources: BTreeMap::new(),
             children: BTreeSet::new(),
+            lost: BTreeSet::new(),
             streams: BTreeMap::new(),
             queue: RecordQueue::default(),
         }
@@ -109,7 +117,19 @@ impl LineMerge {
         self.jobs.insert(job, MergedJob { hosts, started });
     }
 
-    /// Waits for no further lines of a job, or of any.
+    /// Forgets a spawned job whose ranks have ended, once their last lines are passed on.
+    pub(crate) fn note_job_end(&mut self, job: u32) {
+        self.ended_jobs.insert(job);
+        self.forget_ended();
+    }
+
+    fn forget_ended(&mut self) {
+        let Self { ended_jobs, streams, jobs, .. } = self;
+        streams.retain(|(_, job), stream| !ended_jobs.contains(job) || stream.is_expected());
+        jobs.retain(|job, _| !ended_jobs.contains(job) || streams.keys().any(|(_, of)| of == job));
+    }
+
+    /// Waits for no further lines of a job, or of any, and passes on those that wait.
     pub(crate) fn end_job(&mut self, job: Option<u32>) {
         self.jobs.retain(|of, _| job.is_some_and(|job| job != *of));
         for (key, stream) in &mut self.streams {
@@ -119,6 +139,7 @@ impl LineMerge {
                 stream.hurry(*key, None, &mut self.queue);
             }
         }
+        self.streams.retain(|(_, of), _| job.is_some_and(|job| job != *of));
     }
 
     /// Sets the children of this node. The lines of one that is gone wait no longer.
@@ -136,7 +157,7 @@ impl LineMerge {
             }
             if let Some(job) = self.jobs.get(&key.1) {
                 for new in self.children.difference(&former) {
-                    stream.expect(*new, job, &self.tree);
+                    stream.expect(*new, job, (&self.tree, &self.lost));
                 }
             }
         }
@@ -144,6 +165,7 @@ impl LineMerge {
 
     /// Waits for no further lines of the ranks of a lost node.
     pub(crate) fn lose_node(&mut self, node: NodeId) {
+        self.lost.insert(node);
         for ((_, number), stream) in &mut self.streams {
             let Some(job) = self.jobs.get(number) else { continue };
             let ranks: Vec<u32> = job.ranks_of(node).collect();
@@ -151,9 +173,9 @@ impl LineMerge {
         }
     }
 
-    /// True if few records of this node wait, and few records for the node above, so that it may write more.
+    /// True if few records wait to be sent to the node above, so that the ranks of this node may write more.
     pub(crate) fn takes_own(&self) -> bool {
-        self.pending_bytes(self.tree.node) < OWN_BYTES && !self.queue.has_many()
+        self.pending_bytes(self.tree.node) < SOURCE_BYTES && !self.queue.has_many()
     }
 
     /// Takes records of a source: of a child, or of this node.
@@ -189,14 +211,17 @@ impl LineMerge {
                 OutputRecord::Message { .. } => self.queue.put(&record),
             }
         }
-        let pending = PendingBatch { batch, len_bytes: records.len(), uses };
+        let pending = PendingBatch { batch, len_bytes: records.len(), uses, end: None };
         self.sources.entry(from).or_default().push_back(pending);
         self.release(now);
         // The rest of its credit is needed until what is sent now is settled.
-        if self.pending_bytes(from) > SOURCE_BYTES {
+        if self.pending_bytes(from) >= SOURCE_BYTES {
             for (key, stream) in &mut self.streams {
                 stream.hurry(*key, Some(from), &mut self.queue);
             }
+        }
+        if !self.ended_jobs.is_empty() {
+            self.forget_ended();
         }
     }
 
@@ -228,21 +253,22 @@ impl LineMerge {
 
     /// Lines of a stream of a job, created if these are the first.
     fn stream(&mut self, key: (Stream, u32)) -> &mut StreamMerge {
-        let Self { tree, wait, jobs, children, streams, .. } = self;
+        let Self { tree, wait, jobs, children, lost, streams, .. } = self;
         streams.entry(key).or_insert_with(|| {
             let mut stream = StreamMerge::new(*wait);
             if let Some(job) = jobs.get(&key.1) {
                 let sources = children.iter().copied().chain([tree.node]);
-                sources.for_each(|source| stream.expect(source, job, tree));
+                sources.for_each(|source| stream.expect(source, job, (tree, lost)));
             }
             stream
         })
     }
 
+    /// Bytes of a source that are not settled because a record waits: those of the first batch with such a
+    /// record, and of all behind it.
     fn pending_bytes(&self, source: NodeId) -> usize {
-        let waits = |pending: &&PendingBatch| Rc::strong_count(&pending.uses) > 1;
-        let batches = self.sources.get(&source).into_iter().flatten().filter(waits);
-        batches.map(|pending| pending.len_bytes).sum()
+        let batches = self.sources.get(&source).into_iter().flatten();
+        batches.skip_while(|pending| !pending.waits()).map(|pending| pending.len_bytes).sum()
     }
 
     /// Passes on what need not wait any longer.
@@ -260,25 +286,35 @@ impl LineMerge {
 
     /// The next records to send; `None` if there are none.
     pub(crate) fn take(&mut self) -> Option<MergedOutput> {
-        let records = self.queue.take();
-        let (mut messages, mut counts) = (Vec::new(), BTreeMap::new());
-        // What was passed on so far is in these records, or in earlier ones.
-        if self.queue.is_empty() {
-            for batches in self.sources.values_mut() {
-                while let Some(first) = batches.front()
-                    && Rc::strong_count(&first.uses) == 1
-                    && let Some(PendingBatch { batch, .. }) = batches.pop_front()
-                {
-                    messages.extend(batch.message);
-                    counts.extend(batch.counts);
-                }
-            }
-            self.sources.retain(|_, batches| !batches.is_empty());
+        let end = self.queue.end();
+        let batches = self.sources.values_mut();
+        for passed in batches.flat_map(|all| all.iter_mut().take_while(|one| !one.waits())) {
+            passed.end.get_or_insert(end);
         }
+        let records = self.queue.take();
+        let taken = self.queue.taken();
+        let (mut messages, mut counts) = (Vec::new(), BTreeMap::new());
+        // Records of batches that end here are in these records, or in earlier ones.
+        for batches in self.sources.values_mut() {
+            while batches.front().and_then(|first| first.end).is_some_and(|end| end <= taken)
+                && let Some(PendingBatch { batch, .. }) = batches.pop_front()
+            {
+                messages.extend(batch.message);
+                counts.extend(batch.counts);
+            }
+        }
+        self.sources.retain(|_, batches| !batches.is_empty());
         if records.is_empty() && messages.is_empty() && counts.is_empty() {
             return None;
         }
         Some(MergedOutput { messages, counts: counts.into_iter().collect(), records })
+    }
+}
+
+impl PendingBatch {
+    /// True if one of its records waits for lines of other sources.
+    fn waits(&self) -> bool {
+        Rc::strong_count(&self.uses) > 1
     }
 }
 
@@ -303,9 +339,15 @@ impl StreamMerge {
     }
 
     /// Waits for lines of a source, if it has ranks of the job that may write some.
-    fn expect(&mut self, source: NodeId, job: &MergedJob, tree: &TreeConfig) {
+    fn expect(
+        &mut self,
+        source: NodeId,
+        job: &MergedJob,
+        (tree, lost): (&TreeConfig, &BTreeSet<NodeId>),
+    ) {
         let hosts = 1..=job.hosts.map.nodes();
         let nodes = hosts.map(NodeId).filter(|node| is_of(source, *node, tree));
+        let nodes = nodes.filter(|node| !lost.contains(node));
         let ranks = nodes.flat_map(|node| job.ranks_of(node));
         let open = ranks.filter(|rank| !self.ended.contains(rank)).count();
         if open > 0 && !self.collapse.has(source.0) {
@@ -326,6 +368,11 @@ impl StreamMerge {
             }
         }
         self.open.retain(|_, open| *open > 0);
+    }
+
+    /// True if lines wait, or ranks may write more.
+    fn is_expected(&self) -> bool {
+        !self.open.is_empty() || self.waiting.values().any(|waiting| !waiting.is_empty())
     }
 
     /// Queues a line of a source.
@@ -388,12 +435,9 @@ fn is_of(source: NodeId, node: NodeId, tree: &TreeConfig) -> bool {
     node == source || (source != tree.node && node.is_below(source, tree.radix))
 }
 
-/// With more of a source waiting, its lines go on without waiting for equal ones: less than half of what may
-/// be under way on an edge.
+/// With this much of a source waiting, its lines go on without waiting for equal ones: less than half of what
+/// may be under way on an edge.
 const SOURCE_BYTES: usize = 96 * 1024;
-
-/// With this much of the ranks of this node waiting, they have to wait.
-const OWN_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests;

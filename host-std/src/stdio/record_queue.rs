@@ -10,6 +10,8 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct RecordQueue {
     pieces: VecDeque<Vec<u8>>,
+    /// Number of pieces that were taken.
+    taken: u64,
     /// Lines at the end, to which others of the same ranks may be added.
     open: Option<OpenLines>,
 }
@@ -59,17 +61,25 @@ impl RecordQueue {
     /// Takes the next piece; empty if there is none.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.close();
-        self.pieces.pop_front().unwrap_or_default()
+        let piece = self.pieces.pop_front();
+        self.taken += u64::from(piece.is_some());
+        piece.unwrap_or_default()
+    }
+
+    /// Number of pieces that were taken.
+    pub(crate) const fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Number of pieces that will have been taken when all records that are here now are.
+    pub(crate) fn end(&mut self) -> u64 {
+        self.close();
+        self.taken + self.pieces.len() as u64
     }
 
     /// True if there is more than one piece.
     pub(crate) fn has_many(&self) -> bool {
         self.pieces.len() > 1
-    }
-
-    /// True if there is no record.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.pieces.is_empty() && self.open.is_none()
     }
 
     fn close(&mut self) {

@@ -2,7 +2,7 @@
 
 use crate::source::Source;
 use crate::{Class, NodeId, TreeError};
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use pmi_core::wire::nodes::{CHUNK_BYTES, Content, MessageFrame, Target};
@@ -141,8 +141,8 @@ pub(crate) struct ReceiveLane {
     unsettled_bytes: usize,
     /// Messages that are settled, of those that arrived on this edge, up to the first that is not.
     pub(crate) settled: u64,
-    /// Numbers of settled messages behind that one.
-    early: BTreeSet<u64>,
+    /// Numbers and bytes of settled messages behind that one.
+    early: BTreeMap<u64, usize>,
     /// Number of settled messages in the last acknowledgement to the peer.
     pub(crate) announced: u64,
     /// Bytes that were settled since then.
@@ -201,13 +201,14 @@ impl ReceiveLane {
     /// The same for the message with this number, which others may precede that are not settled.
     pub(crate) fn settle_number(&mut self, number: u64, len: usize) {
         if number != self.settled + 1 {
-            self.early.insert(number);
+            self.early.insert(number, len);
             self.unsettled_bytes = self.unsettled_bytes.saturating_sub(len);
             return;
         }
         self.settle(len);
-        while self.early.remove(&(self.settled + 1)) {
+        while let Some(len) = self.early.remove(&(self.settled + 1)) {
             self.settled += 1;
+            self.announceable_bytes += len;
         }
     }
 

@@ -14,7 +14,8 @@ use pmi_core::wire::nodes::{
 };
 
 impl TreeNode {
-    /// Sends a message; it arrives once, in the order of its class, unless its receiver is lost.
+    /// Sends a message; it arrives once, in the order of its class, unless its receiver is lost. One to the
+    /// parent arrives again at the next parent if it was not settled.
     ///
     /// Messages of other nodes than the head go through the head.
     ///
@@ -189,8 +190,8 @@ impl TreeNode {
         }
     }
 
-    /// Settles a message of a child: its content will not be needed again. Messages of a child and class
-    /// are settled in the order of their arrival.
+    /// Settles a message of a child: its content will not be needed again. The child learns of it once all
+    /// earlier messages of its class are settled, too.
     pub fn settle(&mut self, message: ChildMessage) {
         self.settle_source(message.class, message.source, message.len);
     }

@@ -118,7 +118,8 @@ pub(super) fn await_late(head: &mut HeadLoop) {
     let late = head.jobs.growth.late.iter().filter(|host| host.retry_at().is_none());
     let names: Vec<String> = late.map(|host| host.name.clone()).collect();
     if let Err(why) = head.servers.await_hosts(&names) {
-        head.jobs.growth.late.clear();
+        // The start of the others is tried again later.
+        head.jobs.growth.late.retain(|host| host.retry_at().is_some());
         trace::report(head, why);
     }
 }
@@ -333,8 +334,9 @@ pub(super) fn handle_failed(head: &mut HeadLoop, failed: &[FailedHost]) {
 /// Handles a host that was to join the run, and whose start has failed.
 pub(super) fn handle_late_failed(head: &mut HeadLoop, failed: &FailedHost) {
     let pause = head.servers.start_timeout();
+    let is_ending = head.ending.is_leaving() || head.ending.termination.has_failed();
     let late = &mut head.jobs.growth.late;
-    let host = late.iter_mut().find(|host| host.name == failed.name);
+    let host = late.iter_mut().find(|host| host.name == failed.name && !is_ending);
     let next = host.and_then(|host| host.fail(Instant::now(), pause));
     if next.is_none() {
         late.retain(|host| host.name != failed.name);

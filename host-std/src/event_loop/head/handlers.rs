@@ -171,6 +171,10 @@ impl HeadLoop {
                 node.note_output();
                 output::handle(self, Some(from), &records)?;
             }
+            // In a run without merging no node speaks for others.
+            Some(AgentMessage::Merged { .. }) if !self.io.outputs.is_gathering() => {
+                self.fail_message(from);
+            }
             Some(AgentMessage::Merged { counts, records }) => {
                 output::handle(self, None, &records)?;
                 for (node, count) in counts {

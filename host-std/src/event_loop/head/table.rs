@@ -30,7 +30,7 @@ pub(super) struct NodeState {
     outputs_count: u64,
     /// Number of batches of output that have arrived in messages of nodes above it, or its own.
     batches_count: u64,
-    /// Number of lines of the agent that have arrived so.
+    /// Number of lines of the agent that have arrived in such messages.
     messages_count: u64,
     /// Number of output messages that the agent had sent when its last rank had ended.
     outputs_total: Option<u64>,

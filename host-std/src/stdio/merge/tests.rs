@@ -21,8 +21,12 @@ fn ranks(all: &[u32]) -> Ranks {
 
 /// Lines of a rank from this position.
 fn lines(at: u64, rank: u32, text: &str) -> Vec<u8> {
+    lines_on(Stream::Out, at, rank, text)
+}
+
+fn lines_on(stream: Stream, at: u64, rank: u32, text: &str) -> Vec<u8> {
     let places = vec![TextPlace { at, ranks: ranks(&[rank]) }];
-    let (stream, text) = (Stream::Out, text.as_bytes());
+    let text = text.as_bytes();
     let mut bytes = Vec::new();
     OutputRecord::Shared { job: 0, stream, held_ms: 0, is_whole: true, places, text }
         .append(&mut bytes);
@@ -142,4 +146,83 @@ fn much_of_one_node_does_not_wait() {
     add(&mut merge, 3, number + 1, &lines(number * 1000, 2, &line.repeat(3)));
     let (text, counts) = passed(&mut merge, now);
     assert_eq!((text.matches('\n').count() as u64, counts), (number + 3, vec![(3, number + 1)]));
+}
+
+/// Lines of different text, of 1,000 bytes each.
+fn long_lines(first: u64, count: u64) -> String {
+    (first..first + count).map(|number| format!("{number:0999}\n")).collect()
+}
+
+#[test]
+fn line_that_waits_holds_back_no_more_than_the_limit_of_what_follows_it() {
+    let (mut merge, now) = (merge(None), Instant::now());
+    add(&mut merge, 3, 1, &lines_on(Stream::Err, 0, 2, "warning\n"));
+    let mut settled = 0;
+    for batch in 0..20 {
+        let text = long_lines(batch * 10, 10);
+        add(&mut merge, 3, batch + 2, &lines(batch * 10_000, 2, &text));
+        add(&mut merge, 4, batch + 1, &lines(batch * 10_000, 3, &text));
+        merge.add_own(batch + 1, &lines(batch * 10_000, 0, &text));
+        let (_, counts) = passed(&mut merge, now);
+        settled = counts
+            .iter()
+            .filter(|(node, _)| *node == 3)
+            .map(|(_, count)| *count)
+            .max()
+            .unwrap_or(settled);
+    }
+    assert!(settled >= 11, "{settled}");
+}
+
+#[test]
+fn ranks_of_the_node_itself_go_on_without_the_others() {
+    let (mut merge, now) = (merge(None), Instant::now());
+    let mut text = String::new();
+    for batch in 0..30 {
+        assert!(merge.takes_own(), "{batch}");
+        merge.add_own(batch + 1, &lines(batch * 10_000, 0, &long_lines(batch * 10, 10)));
+        text += &passed(&mut merge, now).0;
+    }
+    assert!(text.matches('\n').count() > 200);
+}
+
+#[test]
+fn child_is_settled_while_the_node_itself_has_more_to_send() {
+    let (mut merge, now) = (merge(None), Instant::now());
+    let (mut own, mut taken) = (0, Vec::new());
+    add(&mut merge, 3, 1, &[lines(0, 2, "a\n"), end(2)].concat());
+    merge.set_children([NodeId(4)].into_iter());
+    for _ in 0..8 {
+        while merge.takes_own() {
+            own += 1;
+            merge.add_own(own, &lines((own - 1) * 50_000, 0, &long_lines(own * 50, 50)));
+        }
+        merge.release(now);
+        taken.extend(merge.take().map(|output| output.counts));
+    }
+    assert!(taken.len() == 8 && taken.concat().contains(&(3, 1)), "{taken:?}");
+}
+
+#[test]
+fn lost_node_is_not_waited_for_in_streams_that_begin_later() {
+    let (mut merge, now) = (merge(None), Instant::now());
+    merge.lose_node(NodeId(4));
+    add(&mut merge, 3, 1, &lines(0, 2, "a\n"));
+    assert_eq!(passed(&mut merge, now).0, "");
+    merge.add_own(1, &lines(0, 0, "a\n"));
+    assert_eq!(passed(&mut merge, now).0, "0,2@0:a\n");
+}
+
+#[test]
+fn job_that_has_ended_is_forgotten_when_nothing_of_it_waits() {
+    let mut merge = merge(None);
+    add(&mut merge, 3, 1, &lines(0, 2, "a\n"));
+    merge.note_job_end(0);
+    assert_eq!((merge.streams.len(), merge.jobs.len()), (1, 1));
+    add(&mut merge, 3, 2, &end(2));
+    add(&mut merge, 4, 1, &end(3));
+    merge.add_own(1, &[end(0), end(1), end(4), end(5)].concat());
+    assert_eq!((merge.streams.len(), merge.jobs.len()), (0, 0));
+    let (text, counts) = passed(&mut merge, Instant::now());
+    assert!(text.contains("2@0:a\n") && counts.contains(&(3, 2)), "{text}");
 }

@@ -126,6 +126,11 @@ impl Outputs {
         self.merge.as_mut()
     }
 
+    /// True if equal lines of several ranks are written once.
+    pub(crate) const fn is_gathering(&self) -> bool {
+        self.gather.is_some()
+    }
+
     /// True if output of ranks has to wait for a slow reader.
     pub(crate) fn is_any_full(&self) -> bool {
         self.places.is_any_full()

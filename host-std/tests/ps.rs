@@ -173,7 +173,7 @@ fn launcher_without_a_socket_has_none() {
 #[test]
 fn leftovers_of_a_killed_launcher_are_removed_by_the_next() {
     let runtime = Runtime::new("stale");
-    let running = start(&mut runtime.job(1, "exec sleep 2"));
+    let running = start(&mut runtime.job(1, "exec sleep 60"));
     runtime.table(running.pid());
     let socket = runtime.sockets().remove(0);
     running.signal("KILL");
@@ -202,17 +202,18 @@ fn folder_that_is_not_ours_alone_is_not_used() {
     let trap = runtime.0.join("trap");
     std::fs::create_dir(&trap).unwrap();
     symlink(&trap, &directory).unwrap();
-    let running = start(&mut runtime.job(1, "sleep 2"));
+    let running = start(&mut runtime.job(1, "exec sleep 60"));
     // The launcher is found in the directory that replaces it.
     runtime.table(running.pid());
     assert_eq!(list(&trap), [""; 0].map(PathBuf::from));
-    running.end().exits_with(0);
+    running.signal("TERM");
+    running.end().exits_with(143);
 }
 
 #[test]
 fn stopped_launcher_does_not_block_ps() {
     let runtime = Runtime::new("stop");
-    let running = start(&mut runtime.job(1, "exec sleep 8"));
+    let running = start(&mut runtime.job(1, "exec sleep 60"));
     runtime.table(running.pid());
     running.signal("STOP");
     let pid = running.pid().to_string();

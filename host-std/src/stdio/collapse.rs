@@ -104,7 +104,7 @@ impl Collapse {
         let text = match self.texts.get_key_value(line) {
             Some((text, _)) => Rc::clone(text),
             None => {
-                self.held_bytes += line.len();
+                self.held_bytes += line.len() + TEXT_COST;
                 line.into()
             }
         };
@@ -267,7 +267,7 @@ impl Collapse {
             }
             if holders.ranks.is_empty() {
                 self.texts.remove(text);
-                self.held_bytes -= text.len();
+                self.held_bytes -= text.len() + TEXT_COST;
             }
         }
         if let Some(holders) = next.and_then(|next| self.texts.get_mut(&next)) {
@@ -278,7 +278,7 @@ impl Collapse {
 }
 
 /// With this much waiting, and as much more for each rank, all lines go out without waiting for equal ones.
-const HELD_MAX: usize = 1 << 20;
+const HELD_MAX: usize = 8 << 20;
 
 /// For each rank, what it may write while others are not running: lines of 16 bytes that fill a pipe.
 const HELD_EACH: usize = 256 * 1024;
@@ -286,7 +286,10 @@ const HELD_EACH: usize = 256 * 1024;
 /// Most of the latter for all ranks together.
 const HELD_EACH_MAX: usize = 16 << 20;
 
-/// Approximate overhead of a line besides its text.
+/// Approximate overhead of a text besides its bytes.
+const TEXT_COST: usize = 256;
+
+/// Approximate overhead of each line with it.
 const LINE_COST: usize = 64;
 
 #[cfg(test)]
@@ -387,7 +390,7 @@ mod tests {
     #[test]
     fn too_much_is_not_held() {
         let (mut collapse, now) = written(&[(1, "a")]);
-        let line = vec![b'x'; HELD_MAX / 2];
+        let line = vec![b'x'; HELD_MAX / 4];
         collapse.push(0, b"a", now);
         for letter in 0..3 {
             collapse.push(0, &[&line[..], &[letter]].concat(), now);

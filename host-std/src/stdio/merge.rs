@@ -96,8 +96,8 @@ enum WaitingPart {
 }
 
 impl LineMerge {
-    /// An empty merge for the node of this configuration. A line waits for equal ones of other sources up to `wait` from
-    /// the time at which it was written, or indefinitely.
+    /// An empty merge for the node of this configuration. A line waits for equal ones of other sources up to
+    /// `wait` from the time at which it was written, or indefinitely.
     pub(crate) fn new(tree: TreeConfig, wait: Option<Duration>) -> Self {
         Self {
             tree,

@@ -231,7 +231,7 @@ fn slow_reader_costs_ranks_time_and_us_no_memory() {
             thread::sleep(Duration::from_millis(20));
         }
         let grown = memory_kb(&child).saturating_sub(before);
-        assert!(grown < 32_000, "{options:?}: {grown} kB more");
+        assert!(grown < 24_000, "{options:?}: {grown} kB more");
         signal(&child, "KILL");
         child.wait().unwrap();
     }
@@ -266,9 +266,10 @@ fn directory(name: &str) -> PathBuf {
     directory
 }
 
+/// Memory besides pages of the program file, of which a build without optimization has many.
 fn memory_kb(child: &Child) -> usize {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 

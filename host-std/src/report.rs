@@ -317,6 +317,11 @@ fn interrupted(number: i32, running: usize) -> String {
     }
 }
 
+/// Message of an agent that is none of the protocol; `which` tells it from others.
+pub(crate) fn invalid_message(which: &str) -> String {
+    format!("the agent {which} sent a message that is not one of the protocol")
+}
+
 /// Signal to the agent of a node, which a batch system sends to the agents of all nodes.
 fn agent_interrupted(host: &str, number: i32, running: usize) -> String {
     let (name, s) = (signal::name(number), if running == 1 { "" } else { "s" });

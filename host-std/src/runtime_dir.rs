@@ -59,6 +59,13 @@ pub(crate) fn create_in<T>(
     made
 }
 
+/// Removes a file of this launcher, and its directory if no other launcher has one there. What cannot be
+/// removed is left to the next launcher.
+pub(crate) fn remove(file: &Path) {
+    let _ = fs::remove_file(file);
+    file.parent().into_iter().for_each(remove_if_empty);
+}
+
 /// Removes the directory unless it has files, as those of other launchers.
 pub(crate) fn remove_if_empty(directory: &Path) {
     // It has files, or is gone already: there is nothing to do.

@@ -151,9 +151,7 @@ impl GeneratedSecret {
 
 impl Drop for GeneratedSecret {
     fn drop(&mut self) {
-        // If that fails, the next launcher removes it.
-        let _ = fs::remove_file(&self.path);
-        self.path.parent().into_iter().for_each(runtime_dir::remove_if_empty);
+        runtime_dir::remove(&self.path);
     }
 }
 

@@ -201,9 +201,7 @@ impl StatusClient {
 
 impl Drop for StatusSocket {
     fn drop(&mut self) {
-        // A failure is harmless: the next launcher removes the stale socket.
-        let _ = fs::remove_file(&self.path);
-        self.path.parent().into_iter().for_each(runtime_dir::remove_if_empty);
+        runtime_dir::remove(&self.path);
     }
 }
 

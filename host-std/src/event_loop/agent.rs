@@ -20,6 +20,7 @@ use crate::operation::{OperationReply, OperationRequest};
 use crate::placement::allocation::AllocationSource;
 use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::poller::{Poller, Token};
+use crate::report;
 use crate::run_report::RankEnd;
 use crate::server::listen_config::ListenConfig;
 use crate::server::{changes, fetches, nodes, operations};
@@ -306,10 +307,7 @@ fn handle_uplink(run: &mut EventLoop, event: UplinkEvent) -> io::Result<()> {
                     merge.add(child, MergeBatch { message: Some(message), counts }, &records);
                 }
                 _ => {
-                    let what = format!(
-                        "the agent of node {} sent a message that is not one of the protocol",
-                        child.0
-                    );
+                    let what = report::invalid_message(&format!("of node {}", child.0));
                     run.fail(run.jobs.first(), Failure::Launcher { what });
                 }
             }

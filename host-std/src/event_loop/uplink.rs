@@ -271,23 +271,25 @@ impl Uplink {
     /// Sends output of this node and of those below to the parent, equal lines once.
     fn send_merged(&mut self, outputs: &mut Outputs) {
         // What is sent makes room for more of the ranks of this node.
-        let mut has_sent = true;
-        while std::mem::take(&mut has_sent) {
+        loop {
             while outputs.merge_own(self.sent.batches_count + 1) {
                 self.sent.batches_count += 1;
                 self.sent.outputs_count += 1;
             }
             let Some(merge) = outputs.merge() else { return };
             merge.release(Instant::now());
+            let first_count = self.sent.merged_count;
             while self.network.can_send(Class::Output)
                 && let Some(MergedOutput { messages, counts, records }) = merge.take()
             {
-                has_sent = true;
                 self.sent.merged_count += 1;
                 self.sent.unsettled.push_back((self.sent.merged_count, messages));
                 let body = AgentMessage::Merged { counts, records }.body();
                 // As for output.
                 let _ = self.network.send(Destination::Parent, Class::Output, body);
+            }
+            if self.sent.merged_count == first_count {
+                break;
             }
         }
         let Some(tree) = self.network.tree() else { return };

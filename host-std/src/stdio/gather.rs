@@ -46,18 +46,25 @@ impl NodeGather {
     /// What holds among the ranks of one node. Every level of the tree has its part of the time, so that
     /// lines of all nodes are at the head when the time of the first is over.
     pub(crate) fn at_rank(self, tree: &TreeConfig) -> Self {
-        let levels = NodeId(tree.nodes.saturating_sub(1)).ancestors(tree.radix).count();
-        let part = self.wait.map(|wait| wait / (number(levels) + 1));
-        Self { wait: part, ..self }
+        Self { wait: self.wait.map(|wait| wait / (levels(tree) + 1)), ..self }
     }
 
     /// Time after which lines of a node and those of the nodes below it wait no longer for each other.
     pub(crate) fn at_node(self, tree: &TreeConfig) -> Option<Duration> {
-        let levels = NodeId(tree.nodes.saturating_sub(1)).ancestors(tree.radix).count();
-        let above = tree.node.ancestors(tree.radix).count();
-        let parts = number(levels.saturating_sub(above)) + 1;
-        self.wait.map(|wait| wait * parts / (number(levels) + 1))
+        let levels = levels(tree);
+        let parts = levels.saturating_sub(level(tree.node, tree)) + 1;
+        self.wait.map(|wait| wait * parts / (levels + 1))
     }
+}
+
+/// Number of levels below the head.
+fn levels(tree: &TreeConfig) -> u32 {
+    level(NodeId(tree.nodes.saturating_sub(1)), tree)
+}
+
+/// Number of nodes above a node.
+fn level(node: NodeId, tree: &TreeConfig) -> u32 {
+    number(node.ancestors(tree.radix).count())
 }
 
 impl Gather {

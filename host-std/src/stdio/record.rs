@@ -60,7 +60,7 @@ pub(crate) enum OutputRecord<'a> {
 }
 
 /// Ranks with a text at the same position in their streams. The head takes each byte of a stream once,
-/// whatever way it comes.
+/// by whatever path it comes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TextPlace {
     /// Number of bytes in front of the text.

@@ -163,6 +163,11 @@ impl Ending {
         self.leave_at.is_some() || self.is_over
     }
 
+    /// True if nothing more is started: the run has failed, or agents are dismissed.
+    pub(super) fn has_begun(&self) -> bool {
+        self.is_leaving() || self.termination.has_failed()
+    }
+
     /// Records that nothing but output is left.
     pub(super) fn set_over(&mut self) {
         (self.give_up_at, self.kill_at, self.leave_at) = (None, None, None);

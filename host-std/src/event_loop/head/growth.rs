@@ -334,7 +334,7 @@ pub(super) fn handle_failed(head: &mut HeadLoop, failed: &[FailedHost]) {
 /// Handles a host that was to join the run, and whose start has failed.
 pub(super) fn handle_late_failed(head: &mut HeadLoop, failed: &FailedHost) {
     let pause = head.servers.start_timeout();
-    let is_ending = head.ending.is_leaving() || head.ending.termination.has_failed();
+    let is_ending = head.ending.has_begun();
     let late = &mut head.jobs.growth.late;
     let host = late.iter_mut().find(|host| host.name == failed.name && !is_ending);
     let next = host.and_then(|host| host.fail(Instant::now(), pause));
@@ -349,7 +349,7 @@ pub(super) fn handle_late_failed(head: &mut HeadLoop, failed: &FailedHost) {
 /// Starts node servers again on hosts where that has failed, if it is time.
 fn retry_late(head: &mut HeadLoop, now: Instant) {
     let pause = head.servers.start_timeout();
-    if head.ending.is_leaving() || head.ending.termination.has_failed() {
+    if head.ending.has_begun() {
         return head.jobs.growth.late.retain(|host| host.retry_at().is_none());
     }
     let late = head.jobs.growth.late.iter_mut();

@@ -234,7 +234,7 @@ impl HeadLoop {
 
     fn fail_message(&mut self, from: NodeId) {
         let host = self.nodes.get(from).map_or("", |node| &node.host);
-        let what = format!("the agent on {host} sent a message that is not one of the protocol");
+        let what = report::invalid_message(&format!("on {host}"));
         self.fail(Failure::Launcher { what }, None);
     }
 

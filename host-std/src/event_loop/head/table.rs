@@ -232,7 +232,7 @@ impl NodeTable {
     }
 
     /// Records text of `len` bytes behind the first `at` bytes of a stream. Returns the number of the
-    /// process, and how many of the bytes have come before on another way; `None` for an unknown rank.
+    /// process, and how many of the bytes have come before by another path; `None` for an unknown rank.
     pub(super) fn note_text(
         &mut self,
         (job, rank, stream): (u32, u32, Stream),
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_a_rank_is_taken_once_on_any_way() {
+    fn text_of_a_rank_is_taken_once_by_any_path() {
         let mut table = table();
         let at = |table: &mut NodeTable, at, len| table.note_text((0, 1, Stream::Out), (at, len));
         assert_eq!(at(&mut table, 0, 5), None, "it was not started");

@@ -108,8 +108,7 @@ impl Outputs {
         }
     }
 
-    /// The lines of this node and of those below, if equal ones are written once, after the queued output was
-    /// added as batch `number`. Returns true if there was any.
+    /// Adds queued output of this node to what is merged, as batch `number`. Returns true if there was any.
     pub(crate) fn merge_own(&mut self, number: u64) -> bool {
         let Some(merge) = self.merge.as_mut().filter(|merge| merge.takes_own()) else {
             return false;

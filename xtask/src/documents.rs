@@ -77,20 +77,22 @@ fn unplayed(document: &File) -> Vec<String> {
             _ => {}
         }
     }
-    for (number, line) in (1..).zip(&lines).filter(|(_, line)| played_run::is_start(line)) {
-        let comment = lines.iter().skip(number - 1).map(|line| format!("{line}\n"));
-        let comment: String = comment
-            .scan(false, |is_over, line| {
-                let is_read = !std::mem::replace(is_over, *is_over || played_run::is_end(&line));
-                is_read.then_some(line)
-            })
-            .collect();
+    let mut rest = document.text.split_inclusive('\n');
+    let mut number = 0;
+    while let Some(line) = rest.next() {
+        number += 1;
+        if !played_run::is_start(line) {
+            continue;
+        }
+        let comment = played_run::comment(line, &mut rest);
         if played_run::PlayedRun::read(&comment).is_none() {
+            let line = line.trim_end();
             findings.push(format!(
                 "{}:{number}: `{line}` describes no run of the playground",
                 document.path
             ));
         }
+        number += comment.lines().count() - 1;
     }
     findings
 }

@@ -382,11 +382,14 @@ function captions(pen, s, labels) {
     const length = words.length * 5.6 + 10;
     const row = `${message.up} ${place[1]}`;
     const others = taken.get(row) ?? [];
-    if (!isPicked && others.some(([from, to]) => x1 < to && x1 + length > from)) continue;
+    if (!isPicked && overlaps(others, x1, x1 + length)) continue;
     taken.set(row, [...others, [x1, x1 + length]]);
     pen.text(words, ...place, { color, size: 10.5, alpha: Math.min(alpha + 0.1, 1), weight: isPicked ? 700 : 500, halo: s.colors.paper });
   }
 }
+
+/// True if one of these stretches of a row is between the two places.
+const overlaps = (others, left, right) => others.some(([from, to]) => left < to && right > from);
 
 /// Faults, reports and broken rules.
 function marks(pen, s) {
@@ -408,7 +411,7 @@ function marks(pen, s) {
       if (!taken.has(row)) taken.set(row, story.spans[event.lane].life.map(({ from, how }) => [s.x(from), s.x(from) + how.length * 6]));
       const others = taken.get(row);
       const end = x + 9 + words.length * 5.8;
-      if (!isPicked && others.some(([from, to]) => x + 9 < to && end > from)) continue;
+      if (!isPicked && overlaps(others, x + 9, end)) continue;
       others.push([x + 9, end]);
       if (geometry.spacing >= 18) pen.text(words, x + 9, y - 10, { color: colors.fault, size: 10.5, weight: 600, halo: colors.paper });
     } else {

@@ -24,6 +24,8 @@ mod start;
 mod stats;
 mod tools;
 
+pub(crate) use start::check_simulated;
+
 use crate::args::Arguments;
 use spinners::Spinners;
 use std::fs;
@@ -72,15 +74,6 @@ const SECTIONS: &[Section] = &[
     ("nodes-64", "64 hosts, beside ssh and Hydra", nodes::measure_many),
     ("start", "costs of the parts of a start, for the simulator", start::measure),
 ];
-
-/// Checks the simulated starts of the page. Returns what is wrong.
-///
-/// # Errors
-///
-/// Those of the build of the simulator, and of the page.
-pub(crate) fn check_simulated() -> Result<Vec<String>, String> {
-    start::check_simulated()
-}
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let BenchPlan { sections, write, is_busy, against, is_plot, is_simulated } = parse(arguments)?;

@@ -48,9 +48,7 @@ pub(super) fn section<'a>(text: &'a str, name: &str) -> Result<&'a str, String> 
 
 /// Header and rows of the table of `name` in the text of a page; `None` if it has none.
 pub(super) fn rows<'a>(text: &'a str, name: &str) -> Option<(Vec<&'a str>, Vec<Vec<&'a str>>)> {
-    let marks = marks(name);
-    let [_, section, _] = page::split(text, marks.each_ref().map(String::as_str))?;
-    let mut lines = section.lines().skip_while(|line| !line.starts_with('|'));
+    let mut lines = section(text, name).ok()?.lines().skip_while(|line| !line.starts_with('|'));
     let header = cells(lines.next()?);
     // The line below the header aligns the columns.
     let rows = lines.skip(1).take_while(|line| line.starts_with('|')).map(cells);

@@ -41,17 +41,13 @@ impl Chapter<'_> {
     pub(super) fn rewritten(&self, kind: impl Fn(&str) -> LinkTarget) -> Rewritten {
         let (mut text, mut linked) = (String::new(), Vec::new());
         let mut is_code = false;
-        // The comment of a run, as far as it is read.
-        let mut comment = String::new();
-        for line in self.text.split_inclusive('\n') {
+        let mut lines = self.text.split_inclusive('\n');
+        while let Some(line) = lines.next() {
             is_code ^= line.trim_start().starts_with("```");
-            if !is_code && (!comment.is_empty() || played_run::is_start(line)) {
-                comment.push_str(line);
-                if played_run::is_end(line) {
-                    let run = PlayedRun::read(&comment);
-                    text.push_str(&run.map_or(comment, |run| run.html(&to_root(self.path))));
-                    comment = String::new();
-                }
+            if !is_code && played_run::is_start(line) {
+                let comment = played_run::comment(line, &mut lines);
+                let run = PlayedRun::read(&comment);
+                text.push_str(&run.map_or(comment, |run| run.html(&to_root(self.path))));
                 continue;
             }
             if let Some(path) = included(line).and_then(|target| resolve(self.path, target)) {

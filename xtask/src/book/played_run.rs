@@ -61,9 +61,15 @@ pub(crate) fn is_start(line: &str) -> bool {
     line.trim_start().starts_with(START)
 }
 
-/// True if a line ends a comment.
-pub(crate) fn is_end(line: &str) -> bool {
-    line.trim_end().ends_with(END)
+/// The comment that begins with the line `first`, of whose following lines `rest` loses those of the comment.
+pub(crate) fn comment<'a>(first: &'a str, rest: &mut impl Iterator<Item = &'a str>) -> String {
+    let mut comment = first.to_owned();
+    while !comment.trim_end().ends_with(END)
+        && let Some(line) = rest.next()
+    {
+        comment.push_str(line);
+    }
+    comment
 }
 
 const START: &str = "<!-- play";

@@ -60,7 +60,7 @@ pub(super) fn write_simulated() -> Result<(), String> {
 /// # Errors
 ///
 /// The simulator cannot be built, or the page cannot be read.
-pub(super) fn check_simulated() -> Result<Vec<String>, String> {
+pub(crate) fn check_simulated() -> Result<Vec<String>, String> {
     let is_current = page::section(&page::read()?, SIMULATED)? == simulated()?.trim();
     let stale = "the page has other simulated starts; write them by 'cargo xtask bench --simulate'";
     Ok(if is_current { Vec::new() } else { vec![stale.to_owned()] })

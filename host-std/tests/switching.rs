@@ -629,6 +629,29 @@ fn unavailable_options_are_refused_with_a_remedy() {
 }
 
 #[test]
+fn hosts_of_a_list_and_of_an_allocation_can_be_excluded() {
+    let listed =
+        ["run", "--hosts", "n[1-4].cluster:2", "--exclude-hosts", "n2,n[7-9]", "--nodes", "2"];
+    let shown = run(host(listed).args(["--dry-run", "true"])).exits_with(0).out;
+    for (name, is_used) in [("n1", true), ("n2", false), ("n3", true), ("n4", false)] {
+        assert_eq!(shown.contains(&format!(" {name}.cluster ")), is_used, "{name}: {shown}");
+    }
+    // As the settings file of a site may name them.
+    let mut allocated = mpiexec(["--dry-run", "true"]);
+    allocated.env("SLURM_JOB_ID", "7").env("SLURM_JOB_NUM_NODES", "3");
+    allocated.env("SLURM_JOB_NODELIST", "n[1-3]").env("SLURM_TASKS_PER_NODE", "1(x3)");
+    allocated.env("PMI_HOST_EXCLUDE_HOSTS", "n1,n3");
+    let shown = run(&mut allocated).exits_with(0).out;
+    assert!(shown.contains(" n2 ") && !shown.contains(" n1 "), "{shown}");
+    run(&mut host(["run", "--hosts", "a,b", "--exclude-hosts", "a,b", "true"]))
+        .exits_with(2)
+        .says(&["'--exclude-hosts a,b' leaves no host", "name others"]);
+    // A host that is not listed is this one.
+    let mut single = host(["run", "-n", "2", "--exclude-hosts", "localhost", "echo", "x"]);
+    assert_eq!(run(&mut single).exits_with(0).says_nothing().lines(), ["x", "x"]);
+}
+
+#[test]
 fn this_host_can_be_left_out() {
     refused(&["-skip-launch-node", "-n", "1", "true"], &["'--no-local' leaves no host"]);
     refused(&["-skip-launch-node", "-hosts", "localhost", "true"], &["leaves no host"]);

@@ -48,6 +48,18 @@ impl JobHosts {
             None if settings.allocation && is_needed => allocated()?,
             None => None,
         };
+        if let Some(excluded) = &settings.excluded {
+            for Allocation { hosts, .. } in own.iter_mut().flatten().chain(&mut common) {
+                *hosts = std::mem::take(hosts).without(|name| excluded.names(name));
+                if hosts.hosts().is_empty() {
+                    let what = format!(
+                        "'--exclude-hosts {excluded}' leaves no host for ranks of a program; name others, as \
+                         '--hosts a,b'"
+                    );
+                    return Err(UsageError::Other { what });
+                }
+            }
+        }
         let node = slurm_node();
         if let Some(nodes) = settings.nodes {
             let all = own.iter_mut().flatten().chain(&mut common);
@@ -71,8 +83,7 @@ impl JobHosts {
             *hosts = std::mem::take(hosts).with_own_name(&own_name, &is_here);
         }
         for Allocation { hosts, .. } in lists {
-            let left = std::mem::take(hosts);
-            *hosts = excluded.iter().fold(left, |hosts, name| hosts.without(name));
+            *hosts = std::mem::take(hosts).without(|name| excluded.iter().any(|one| one == name));
             if hosts.hosts().is_empty() {
                 return Err(UsageError::Other { what: NO_HOST_LEFT.to_owned() });
             }
@@ -82,7 +93,7 @@ impl JobHosts {
                 return Err(UsageError::Other { what: NO_OTHER_HOST.to_owned() });
             }
             for Allocation { hosts, .. } in own.iter_mut().flatten().chain(&mut common) {
-                *hosts = std::mem::take(hosts).without(&own_name);
+                *hosts = std::mem::take(hosts).without(|name| name == own_name);
                 if hosts.hosts().is_empty() {
                     return Err(UsageError::Other { what: NO_OTHER_HOST.to_owned() });
                 }

@@ -3,6 +3,7 @@
 use super::{HOSTS_MAX, SLOTS_MAX, host_item};
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 
 /// Host, and the numbers of ranks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,16 +77,23 @@ impl HostList {
         self
     }
 
-    /// The list without the host `name`.
-    pub(crate) fn without(self, name: &str) -> Self {
+    /// The list without the hosts that are excluded, by name.
+    pub(crate) fn without(self, is_excluded: impl Fn(&str) -> bool) -> Self {
+        let is_kept: Vec<bool> = self.hosts.iter().map(|host| !is_excluded(&host.name)).collect();
+        if !is_kept.contains(&false) {
+            return self;
+        }
         let mut hosts = HostListBuilder::default();
-        for turn in self.turns {
+        for turn in self.turns.into_iter().filter(|turn| is_kept[turn.host]) {
             let host = &self.hosts[turn.host];
-            if host.name != name {
-                hosts.push(&host.name, turn.slots, host.max_slots);
-            }
+            hosts.push(&host.name, turn.slots, host.max_slots);
         }
         hosts.list
+    }
+
+    /// True if a host of the list has the name, with or without its domain and a user.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        self.hosts.iter().any(|host| is_same(&host.name, name))
     }
 
     /// The same list with `name` for every host that is this machine, which may be listed under several
@@ -164,6 +172,18 @@ impl HostListBuilder {
             None => Ok(self.list),
         }
     }
+}
+
+/// True if two names are those of one host: without users, and without a domain that only one of them has.
+fn is_same(one: &str, other: &str) -> bool {
+    let [one, other] =
+        [one, other].map(|name| name.rsplit_once('@').map_or(name, |(_, host)| host));
+    let is_short = |name: &str, whole: &str| {
+        let is_address = whole.parse::<IpAddr>().is_ok();
+        let first = whole.split_once('.').filter(|_| !is_address);
+        first.is_some_and(|(first, _)| first.eq_ignore_ascii_case(name))
+    };
+    one.eq_ignore_ascii_case(other) || is_short(one, other) || is_short(other, one)
 }
 
 /// Refuses a name that would be something else in the command line of a starter, or on a terminal.
@@ -271,6 +291,23 @@ mod tests {
         assert_eq!(HostList::parse(&most).unwrap().hosts().len(), HOSTS_MAX);
         for text in [format!("{most},x"), "n[0-4000000000]".into(), "a[0-999]b[0-999]".into()] {
             assert!(HostList::parse(&text).unwrap_err().contains("131072 hosts"), "{text}");
+        }
+    }
+
+    #[test]
+    fn excluded_hosts_have_neither_slots_nor_turns() {
+        let list = |text: &str| HostList::parse(text).unwrap();
+        for (all, excluded, left) in [
+            ("a:2,b,a,c", "a", "b,c"),
+            ("n[1-4]:2", "n[2-3],x", "n1:2,n4:2"),
+            ("n1.example,me@n2,N3", "n1,n2,n3.example", ""),
+            ("n1.example,n2", "n1.other,n2.", "n1.example"),
+            ("192.0.2.7,192.0.2.8", "192,192.0.2.8", "192.0.2.7"),
+            ("a,b", "c", "a,b"),
+        ] {
+            let excluded = list(excluded);
+            let rest = list(all).without(|name| excluded.names(name));
+            assert_eq!(rest.to_string(), left, "{all} without {excluded}");
         }
     }
 }

@@ -10,6 +10,8 @@ pub(crate) struct HostSettings {
     pub(crate) source: Option<HostSource>,
     /// True if the hosts that a batch system has allocated are used (`--allocation`).
     pub(crate) allocation: bool,
+    /// Hosts of a list or an allocation that are not used (`--exclude-hosts`).
+    pub(crate) excluded: Option<HostList>,
     /// True if this host takes ranks (`--no-local`).
     pub(crate) local: bool,
     /// Number of hosts that are used, the first ones (`--nodes`).
@@ -45,6 +47,7 @@ impl Default for HostSettings {
         Self {
             source: None,
             allocation: false,
+            excluded: None,
             local: true,
             nodes: None,
             min_nodes: None,

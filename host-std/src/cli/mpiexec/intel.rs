@@ -2,7 +2,7 @@
 
 use super::policies::{cpu_bind, depth};
 use super::table::HydraEffect::{Only, Options, Refused, Several, Tool, ToolFile, Whole};
-use super::table::{HydraOption, flag, same, word};
+use super::table::{HydraOption, flag, same, word, yes};
 
 /// Intel's options, then those of PALS.
 pub(crate) const OPTIONS: &[HydraOption] = &[
@@ -33,10 +33,10 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         .note("of PALS: hardware threads of a rank; Open MPI's `-d` is `--debug-devel`"),
     flag(&["line-buffer", "no-transfer", "abort-on-failure"], Only(&[""], "")).note("of PALS"),
     flag(&["no-abort-on-failure"], Whole("on-exit-error", |_| Ok("ignore".into()))).note("of PALS"),
-    flag(&["transfer"], Refused("files are not copied; put the program on all hosts")),
+    flag(&["transfer"], Whole("stage", yes)).note("of PALS: the program is removed after the run"),
     flag(&["vni", "no-vni", "single-node-vni"], Only(&[""], ""))
         .note("of PALS: the network is that of the system"),
-    word(&["exclude-hosts"], Refused("name the hosts to use with '-hosts'")),
+    word(&["exclude-hosts"], Whole("exclude-hosts", same)),
     word(&["mem-bind"], Refused("memory is taken where it is touched first; try 'numactl'")),
     word(&["gpu-bind"], Refused("devices are not assigned; set CUDA_VISIBLE_DEVICES with '-env'")),
 ];

@@ -116,14 +116,14 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     flag(&["enable-recovery"], Whole("on-exit-error", |_| Ok("ignore".into())))
         .note("the others continue; a rank is not restarted"),
     word(&["max-restarts"], Only(&["0"], "ranks are not restarted; leave it out")),
-    word(&["spawn-timeout"], Whole("node-timeout", same)).note("for the start of node servers"),
+    word(&["spawn-timeout"], Whole("start-timeout", same)).note("for the start of node servers"),
     word(&["forward-signals"], Whole("forward-signals", same)),
     word(&["runtime-options", "rtos"], Options("--on-exit-error --progress", runtime_options))
         .note("`error-nonzero-status`, `continuous`, `show-progress`, `abort-nonzero-status`"),
     // Input, files and directories.
     word(&["stdin"], Whole("stdin", same)),
     word(&["preload-files"], Refused("files are not copied; put them on a file system of all hosts")),
-    flag(&["preload-binary"], Refused("files are not copied; put the program on all hosts")),
+    flag(&["preload-binary"], Whole("stage", yes)).note("it is removed after the run"),
     flag(&["set-cwd-to-session-dir"], Refused("'--wdir DIR' names a directory")),
     word(&["tmpdir"], Whole("tmpdir", same)),
     // Daemons and debuggers.

@@ -6,8 +6,8 @@
 
 use super::policies::sockets;
 use super::slurm_values::{
-    cores_of, cpu_bind, cpus_per_task, distribution, errors, export, hint, input, kill_on_bad_exit,
-    label, memory, nodes, output, time,
+    bcast, cores_of, cpu_bind, cpus_per_task, distribution, errors, export, hint, input,
+    kill_on_bad_exit, label, memory, nodes, output, time,
 };
 use super::table::HydraEffect::{
     Help, HostFile, Info, MpiType, MultiProgram, OfAllocation, Only, Options, Own, Preview,
@@ -27,7 +27,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["ntasks-per-core"], Only(&["1"], "leave it out, or use '--cpu-bind=threads'")),
     word(&["w", "nodelist"], Whole("hosts", same)),
     word(&["F", "nodefile"], HostFile),
-    word(&["x", "exclude"], Refused("name the hosts to use with '-w'")),
+    word(&["x", "exclude"], Whole("exclude-hosts", same)),
     word(&["r", "relative"], Refused("name the hosts to use with '-w'")),
     flag(&["multi-prog"], MultiProgram).note("`%t` and `%o` are replaced in the lines of the file"),
     word(&["m", "distribution"], Options("--map-by", distribution))
@@ -110,8 +110,10 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         Refused("devices are not assigned; set CUDA_VISIBLE_DEVICES with '--export'"),
     ),
     // Files and programs around a step.
-    optional(&["bcast"], Refused("files are not copied; put the program on all hosts")),
-    word(&["compress", "send-libs"], Refused("files are not copied; put the program on all hosts")),
+    optional(&["bcast"], Whole("stage", bcast))
+        .note("without a path: the copy is in a directory of its own, and removed after the run"),
+    optional(&["compress"], Only(&["none"], "programs are sent as they are; leave it out")),
+    optional(&["send-libs"], Only(&["no"], "libraries are not copied; put them on all hosts")),
     word(
         &["prolog", "epilog", "task-prolog", "task-epilog"],
         Refused("start a script that runs it around the program"),

@@ -253,6 +253,14 @@ fn seconds(text: &str) -> Option<u64> {
     minutes.checked_mul(60)?.checked_add(seconds)
 }
 
+/// `--bcast` without a path.
+pub(super) fn bcast(value: &OsStr) -> Result<OsString, String> {
+    match text(value)? {
+        "" => Ok("true".into()),
+        _ => Err("the copy is in a directory of its own; leave the path out".to_owned()),
+    }
+}
+
 /// `-K[0|1]`.
 pub(super) fn kill_on_bad_exit(value: &OsStr) -> Result<OsString, String> {
     match text(value)? {

@@ -49,6 +49,13 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings| settings.hosts.allocation,
     ),
     Hosts.value(
+        "exclude-hosts",
+        "LIST",
+        "hosts of the list or the allocation that are not used, as n7,n[12-14]; others may be named, too",
+        |settings, value| put(&mut settings.hosts.excluded, HostList::parse(&text(value)).map(Some)),
+        |settings| settings.hosts.excluded.as_ref().map(ToString::to_string),
+    ),
+    Hosts.value(
         "nodes",
         "N",
         "use the first N hosts only of the list or the allocation (default: all)",

@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Version of the format; in the first frame of each side.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Largest number of payload bytes in one frame.
 pub const CHUNK_BYTES: usize = 16 * 1024;
@@ -180,7 +180,8 @@ pub enum Content {
     Owner,
     /// Up, to the head: the sender has lost the edge to a child. Body: [`GoneNode`].
     Gone,
-    /// Up, to the head: the sender has a new child. Body: [`MovedNode`].
+    /// Up, to the head: the sender has a new child. Down, to the first parent of a node: it need not await
+    /// it. Body: [`MovedNode`].
     Moved,
     /// Down, to all: a node does not belong to the tree any more. Body: `u32`.
     Excluded,

@@ -136,7 +136,8 @@ impl TreeNode {
         self.send_up(Class::Control, Target::Head, (Content::Gone, body));
     }
 
-    /// Records the parent of a node that has moved: the node is not lost.
+    /// Records the parent of a node that has moved: the node is not lost, and its first parent need not await
+    /// it any longer.
     pub(crate) fn locate(&mut self, moved: MovedNode) {
         let (node, radix) = (NodeId(moved.node), self.config.radix);
         let (banned, Some(head)) = (&self.banned, &mut self.head) else { return };
@@ -160,6 +161,10 @@ impl TreeNode {
             .collect();
         for node in found {
             head.suspects.remove(&node);
+        }
+        if let Some(first) = node.parent(radix).filter(|first| first.0 != moved.parent) {
+            let (to, body) = (Target::Node(first.0), crate::edge::encode_item(&moved));
+            self.dispatch(Class::Control, NodeId::HEAD, to, (Content::Moved, body));
         }
     }
 

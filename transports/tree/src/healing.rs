@@ -201,6 +201,13 @@ impl TreeNode {
         self.absences.push(Absence { awaited: None, until, lanes, acked });
     }
 
+    /// Keeps nothing any longer for a child that has never been here: it is attached to an ancestor of this
+    /// node, and no node attaches itself below one that it has left.
+    pub(crate) fn forget_awaited(&mut self, child: NodeId) {
+        self.absences.retain(|absence| absence.awaited != Some(child));
+        self.prune_results();
+    }
+
     /// Refuses a node from now on.
     pub(crate) fn ban(&mut self, node: NodeId) {
         if node == self.config.node {

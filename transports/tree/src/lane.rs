@@ -218,8 +218,11 @@ impl ReceiveLane {
 
     /// True if the peer may wait for the news, or keeps much for lack of them.
     pub(crate) fn is_urgent(&self) -> bool {
-        self.announceable_bytes >= window(Class::Output) / 4
+        let limit = window(Class::Output);
+        let counted_by_peer = self.unsettled_bytes + self.announceable_bytes;
+        self.announceable_bytes >= limit / 4
             || self.settled - self.announced >= SETTLED_MANY
+            || (self.unsettled_bytes < limit && counted_by_peer >= limit)
     }
 
     pub(crate) fn announce(&mut self) -> u64 {

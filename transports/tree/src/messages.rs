@@ -290,7 +290,8 @@ impl TreeNode {
                 return Err(TreeError::OutOfRange("the receiver of a message"));
             }
         };
-        if matches!(parcel.content, Content::Gone | Content::Moved) {
+        let is_to_one = matches!(parcel.to, Target::Node(_));
+        if parcel.content == Content::Gone || (parcel.content == Content::Moved && !is_to_one) {
             return Err(TreeError::OutOfOrder("a report"));
         }
         if parcel.content == Content::Grown && parcel.to != Target::All {
@@ -340,6 +341,15 @@ impl TreeNode {
                 self.add_nodes(grown);
             }
             (Target::Node(node), _) if NodeId(node) != self.config.node => {}
+            (_, Content::Moved) => {
+                let moved: MovedNode = item(&parcel.body)?;
+                let (child, parent) = (NodeId(moved.node), NodeId(moved.parent));
+                let (me, radix) = (self.config.node, self.config.radix);
+                if child.parent(radix) != Some(me) || !me.is_below(parent, radix) {
+                    return Err(TreeError::OutOfRange("a node that has moved"));
+                }
+                self.forget_awaited(child);
+            }
             _ if parcel.from == self.config.node => {}
             _ if class == Class::Output && self.is_output_paused => {
                 self.downlink.held.push_back(parcel.clone());

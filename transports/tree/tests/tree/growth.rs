@@ -3,7 +3,8 @@
 use crate::net::Net;
 use pmi_core::time::Duration;
 use pmi_tree::{
-    Class, CollectiveId, Contribution, Destination, NodeId, TreeError, TreeEvent, TreeNode,
+    Class, CollectiveId, Contribution, Destination, NodeId, OUTPUT_BYTES, TreeError, TreeEvent,
+    TreeNode,
 };
 
 fn of_job(job: u32) -> CollectiveId {
@@ -148,6 +149,33 @@ fn node_that_joins_below_a_lost_one_continues_below_the_next_ancestor() {
         }
         assert_eq!(net.node(7).parent(), Some(NodeId(0)));
     }
+}
+
+#[test]
+fn node_that_joins_below_an_ancestor_is_not_awaited_by_its_first_parent() {
+    let mut net = Net::new(3, 1);
+    net.grow(1, 1);
+    // Node 2 might not have known it yet.
+    net.connect(NodeId(3), NodeId(1));
+    net.run();
+    let mut sent = 0;
+    while net.node(0).can_send(Class::Output) {
+        sent += 1;
+        let body = vec![sent; OUTPUT_BYTES / 4];
+        net.node(0).send(Destination::All, Class::Output, body).unwrap();
+    }
+    net.wait(Duration::from_secs(3));
+    assert!(net.node(0).can_send(Class::Output));
+    say(&mut net, Destination::Node(NodeId(2)), 9);
+    net.run();
+    for node in [2, 3] {
+        let all: Vec<u8> = (1..=sent).chain((node == 2).then_some(9)).collect();
+        assert_eq!(bodies(&net, node), all, "node {node}");
+    }
+    contribute(&mut net, 3, 1);
+    [1, 2].into_iter().for_each(|node| contribute(&mut net, node, 1));
+    net.run();
+    assert_eq!(results(&net, 1), vec![Some(nodes(1..4)); 4]);
 }
 
 #[test]

@@ -167,12 +167,17 @@ fn messages_out_of_range_are_refused() {
         error(5, &NodeFrame::Message(frame));
     }
     let down = MessageFrame { from: 0, to: Target::All, ..up };
+    let moved = |data| MessageFrame { total: 3, data: NodeBytes(data), ..down };
     for frame in [
         MessageFrame { number: 2, ..down },
         MessageFrame { to: Target::Head, ..down },
         MessageFrame { to: Target::Node(2), ..down },
         MessageFrame { to: Target::Node(1), number: 3, ..down },
         MessageFrame { content: Content::Moved, ..down },
+        // Not a child of the receiver, and not to an ancestor of it.
+        MessageFrame { to: Target::Node(1), content: Content::Moved, ..moved(&[2, 2, 0]) },
+        MessageFrame { to: Target::Node(1), content: Content::Moved, ..moved(&[5, 2, 1]) },
+        MessageFrame { to: Target::Node(1), content: Content::Gone, ..down },
         MessageFrame { content: Content::Excluded, data: NodeBytes(&[0x80, 0x80]), ..down },
     ] {
         error(0, &NodeFrame::Message(frame));

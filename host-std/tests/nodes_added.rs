@@ -7,7 +7,9 @@ use common::hosts::local_nodes as nodes;
 use common::spawner::SPAWNER;
 use common::{host, run, start};
 use pmi_host::table::Table;
+use pmi_host_testkit::is_root;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -116,4 +118,50 @@ fn output_and_exit_code_of_an_added_host_are_those_of_the_run() {
     let (before, after) = ran.err.split_once("1:0@local3 last\n").unwrap();
     assert!(!before.contains("exited with") && after.contains("exited with code 9"), "{}", ran.err);
     assert!(after.contains("on local3)"), "{}", ran.err);
+}
+
+/// `flux` for brokers 0 to 3, which are processes on this machine under the names of their hosts. It notes the brokers
+/// of each `flux exec`.
+const FLUX: &str = r#"#!/bin/sh
+if [ "$1" = kvs ]; then
+    echo '{"version":1,"execution":{"R_lite":[{"rank":"0-3","children":{"core":"0"}}],"nodelist":["f[0-3]"]}}'
+    exit
+fi
+echo "$1 $2 $3" >> "${0%/*}/calls"
+brokers=$3; shift 3
+key=$(head -n 1)
+for broker in $(echo "$brokers" | tr , ' '); do
+    echo "$key" | unshare --uts sh -c 'hostname "$0"; exec "$@"' "f$broker" "$@" & all="$all $!"
+done
+for one in $all; do wait "$one" || code=$?; done
+exit $code
+"#;
+
+#[test]
+fn flux_starts_node_servers_on_the_brokers_of_used_and_added_hosts_only() {
+    if !is_root() {
+        assert!(std::env::var_os("CI").is_none(), "names of hosts cannot be set without root");
+        return eprintln!("skipped: names of hosts cannot be set without root");
+    }
+    let directory = directory("flux");
+    fs::write(directory.join("flux"), FLUX).unwrap();
+    fs::set_permissions(directory.join("flux"), fs::Permissions::from_mode(0o755)).unwrap();
+    let child = format!("{CHILD} echo up; ask finalize >/dev/null");
+    let text = format!(
+        "{SPAWNER} if [ $PMI_RANK = 0 ]; then spawn_by 1 add-host f3 '{child}' >/dev/null; \
+         spawn_by 1 add-host f9 true; fi; ask finalize >/dev/null"
+    );
+    let options = ["--label-format", "%g:%r@%h ", "--allocation", "--exclude-hosts", "f1"];
+    let mut command = host(["run", "--nodes", "2", "-n", "2"]);
+    command.args(options).args(["sh", "-c", &text]);
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
+    command.env("PATH", path).env("FLUX_URI", "local:///of-a-test");
+    for variable in ["SLURM_JOB_ID", "FLUX_JOB_ID", "HYDRA_LAUNCHER"] {
+        command.env_remove(variable);
+    }
+    let ran = run(&mut command).exits_with(0);
+    assert!(ran.out.contains("1:0@f3 up\n"), "{}", ran.out);
+    ran.says(&["host 'f9' is not in the allocation", "(f0, f1, f2, f3)"]);
+    let calls = fs::read_to_string(directory.join("calls")).unwrap();
+    assert_eq!(calls.lines().collect::<Vec<_>>(), ["exec -r 0,2", "exec -r 3"]);
 }

@@ -4,6 +4,7 @@ use super::args::PartArgs;
 use super::config::own_settings;
 use crate::launch::spawn_request::{is_here, is_node, is_this_machine, slurm_node};
 use crate::placement::allocation::{Allocation, AllocationSource, Surroundings, of_batch_system};
+use crate::placement::flux::{Broker, brokers};
 use crate::placement::{HostList, HostOrder, PartHosts, PlacedHosts, parse_file, place};
 use crate::settings::HostSettings;
 use crate::settings::hosts::HostSource;
@@ -195,6 +196,12 @@ pub(crate) fn allocated() -> Result<Option<Allocation>, UsageError> {
         output: &output,
     };
     of_batch_system(&surroundings).map_err(|what| UsageError::Other { what })
+}
+
+/// Brokers of the instance of Flux that this process is in; none if it does not list them.
+pub(crate) fn flux_brokers() -> Vec<Broker> {
+    let set = output(&["flux", "kvs", "get", "resource.R"]);
+    set.and_then(|set| brokers(&set)).unwrap_or_default()
 }
 
 /// Name of this host among `names`: `host`, which the system reports, but within Slurm the listed one, since

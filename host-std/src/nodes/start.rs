@@ -12,6 +12,7 @@ use super::starter::delegation::DelegatedStarts;
 use super::starter::pool::{StarterEnd, StarterPool};
 use super::starter::{NodeCommand, Starter, StarterHost, node_words};
 use crate::admission::secret::{GeneratedSecret, SecretUse};
+use crate::cli::hosts::flux_brokers;
 use crate::launch::descriptors::{DescriptorLimit, FdBudget};
 use crate::poller::{Poller, Token};
 use crate::settings::NodeSettings;
@@ -100,7 +101,7 @@ impl NodeServers {
             )
         })?;
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let starter = Starter::choose(settings, variable)?;
+        let starter = Starter::choose(settings, variable)?.with_brokers(flux_brokers);
         let (ports, fanout) = (settings.ports_of(variable)?, settings.fanout_of(variable));
         let start = StartSettings { fanout, ..settings.start };
         let settings = &NodeSettings { ports, start, ..settings.clone() };

@@ -5,6 +5,7 @@
 use super::host::{HostList, HostListBuilder, too_many};
 use super::{HOSTS_MAX, SLOTS_MAX, host_item, host_range};
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 
 /// Resource set, as far as it is needed here.
 #[derive(Deserialize)]
@@ -32,12 +33,36 @@ struct Children {
     core: String,
 }
 
+/// Broker of an instance, and its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Broker {
+    /// Name of the host.
+    pub(crate) host: String,
+    /// Rank in the instance.
+    pub(crate) rank: u32,
+    /// Number of cores of it.
+    pub(crate) cores: u32,
+}
+
 /// Hosts of a resource set; the number of slots is that of cores, as for tasks of Flux itself.
 ///
 /// # Errors
 ///
 /// A message with the fault of the set.
 pub(super) fn hosts(text: &str) -> Result<HostList, String> {
+    let mut hosts = HostListBuilder::default();
+    for broker in brokers(text)? {
+        hosts.add(&broker.host, broker.cores, None)?;
+    }
+    hosts.finish()
+}
+
+/// Brokers of a resource set.
+///
+/// # Errors
+///
+/// A message with the fault of the set.
+pub(crate) fn brokers(text: &str) -> Result<Vec<Broker>, String> {
     let set: ResourceSet = serde_json::from_str(text)
         .map_err(|error| format!("the resource set of Flux cannot be read ({error})"))?;
     if set.version != 1 {
@@ -53,40 +78,45 @@ pub(super) fn hosts(text: &str) -> Result<HostList, String> {
             return Err(too_many());
         }
     }
-    let mut hosts = HostListBuilder::default();
-    let mut rest = names.iter();
+    let mut brokers = Vec::new();
+    let mut rest = names.into_iter();
     for ResourcePart { rank, children } in &set.execution.parts {
-        let brokers = id_count(rank).and_then(|count| usize::try_from(count).ok());
-        let cores = id_count(&children.core).and_then(|count| u32::try_from(count).ok());
-        let (Some(brokers), Some(cores)) = (brokers, cores.filter(|cores| *cores <= SLOTS_MAX))
+        let count = |text| ids(text).map(|ranges| ranges.iter().map(id_count).sum::<u64>());
+        let of_ranks = ids(rank).zip(count(rank));
+        let cores = count(&children.core).and_then(|count| u32::try_from(count).ok());
+        let (Some((ranks, count)), Some(cores)) =
+            (of_ranks, cores.filter(|cores| *cores <= SLOTS_MAX))
         else {
             return Err(format!(
                 "the resource set of Flux has brokers '{rank}' with cores '{}'",
                 children.core
             ));
         };
-        if brokers > rest.len() {
+        if usize::try_from(count).is_ok_and(|count| count > rest.len()) {
             return Err("the resource set of Flux has more brokers than names of nodes".to_owned());
         }
-        for name in rest.by_ref().take(brokers) {
-            hosts.add(name, cores, None)?;
-        }
+        let ranks = ranks.into_iter().flatten();
+        brokers.extend(ranks.zip(rest.by_ref()).map(|(rank, host)| Broker { host, rank, cores }));
     }
     match rest.next() {
         Some(name) => Err(format!("the resource set of Flux has no cores of '{name}'")),
-        None => hosts.finish(),
+        None => Ok(brokers),
     }
 }
 
-/// Number of ids in a set such as `0-3,7` or `[0-3,7]`; `None` if it is invalid or empty.
-fn id_count(text: &str) -> Option<u64> {
+/// Ranges of a set such as `0-3,7` or `[0-3,7]`; `None` if it is invalid or empty.
+fn ids(text: &str) -> Option<Vec<RangeInclusive<u32>>> {
     let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    let counts = inner.split(',').map(|piece| {
+    let ranges = inner.split(',').map(|piece| {
         let (first, last) = piece.split_once('-').unwrap_or((piece, piece));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        Some(u64::from(last.checked_sub(first)?) + 1)
+        let range: RangeInclusive<u32> = first.parse().ok()?..=last.parse().ok()?;
+        (!range.is_empty()).then_some(range)
     });
-    counts.sum()
+    ranges.collect()
+}
+
+fn id_count(range: &RangeInclusive<u32>) -> u64 {
+    u64::from(range.end() - range.start()) + 1
 }
 
 #[cfg(test)]
@@ -105,6 +135,10 @@ mod tests {
         let two = r#"{"rank":"7","children":{"core":"1,3"}}"#;
         let list = hosts(&set(&format!("{four},{two}"), r#""n[1-3]","x""#)).unwrap();
         assert_eq!(list.to_string(), "n1:4,n2:4,n3:4,x:2");
+        let brokers = brokers(&set(&format!("{four},{two}"), r#""n[1-3]","x""#)).unwrap();
+        let ranks: Vec<(&str, u32)> =
+            brokers.iter().map(|broker| (broker.host.as_str(), broker.rank)).collect();
+        assert_eq!(ranks, [("n1", 0), ("n2", 1), ("n3", 2), ("x", 7)]);
         // Several brokers on one node.
         let list = hosts(&set(four, r#""n1","n1,n1""#)).unwrap();
         assert_eq!(list.to_string(), "n1:12");

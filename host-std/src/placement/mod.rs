@@ -17,7 +17,7 @@
 pub(crate) mod allocation;
 mod expected;
 mod fill;
-mod flux;
+pub(crate) mod flux;
 mod host;
 mod host_file;
 mod host_item;

@@ -16,6 +16,7 @@ fn output_of(program: &str, words: &[&str]) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn is_root() -> bool {
+/// True if this process may make namespaces and set names of hosts.
+pub fn is_root() -> bool {
     output_of("id", &["-u"]).as_deref() == Some("0\n")
 }

@@ -11,15 +11,17 @@ mod start;
 mod table;
 
 use crate::launch::spawn_request::{is_node, is_this_machine, slurm_node};
+use crate::placement::flux::Broker;
 use crate::settings::nodes::{NodeSettings, OFF, StarterFanout, StarterName};
 use delegation::StartPlan;
 use pool::StarterEnd;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
-use table::{ROWS, StarterCall, StarterRow};
+use table::{FLUX, ROWS, StarterCall, StarterRow};
 
 /// A host on which a node server is to be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,6 +120,8 @@ pub(crate) struct Starter {
     program: Option<String>,
     /// Further arguments, in front of the host.
     extra: Vec<String>,
+    /// Ranks of brokers of Flux, by host.
+    brokers: HashMap<String, String>,
 }
 
 #[derive(Debug)]
@@ -178,7 +182,7 @@ impl Starter {
         };
         let kind = kind.ok_or("there is no such starter; '--starter ssh' is one")?;
         let StarterKind::Row(row) = kind else {
-            return Ok(Self { kind, program: None, extra: Vec::new() });
+            return Ok(Self { kind, program: None, extra: Vec::new(), brokers: HashMap::new() });
         };
         let given = settings.program.clone().or_else(|| first(&PROGRAMS).map(|(_, value)| value));
         let is_shell = matches!(row.call, StarterCall::PerHost { is_quoted: true, .. });
@@ -191,7 +195,27 @@ impl Starter {
         if let Some((name, value)) = named.or_else(|| first(names)) {
             extra.extend(split(name, &value)?);
         }
-        Ok(Self { kind, program, extra })
+        Ok(Self { kind, program, extra, brokers: HashMap::new() })
+    }
+
+    /// The same starter with the brokers of Flux, which it `finds` if it needs them.
+    pub(crate) fn with_brokers(mut self, find: impl FnOnce() -> Vec<Broker>) -> Self {
+        if matches!(self.kind, StarterKind::Row(row) if row.name == FLUX) {
+            // The first broker of a host starts its node server.
+            let brokers = find().into_iter().rev();
+            self.brokers = brokers.map(|broker| (broker.host, broker.rank.to_string())).collect();
+        }
+        self
+    }
+
+    /// Hosts as the starter for all of them knows them. For Flux, all brokers if it does not list one of the
+    /// hosts: node servers on the others are refused their place, and exit.
+    fn targets<'a>(&'a self, row: &StarterRow, names: Vec<&'a str>) -> Vec<&'a str> {
+        if row.name != FLUX {
+            return names;
+        }
+        let ranks = names.iter().map(|name| self.brokers.get(*name).map(String::as_str));
+        ranks.collect::<Option<_>>().unwrap_or_else(|| vec!["all"])
     }
 
     fn of_template(template: &str) -> Result<Self, String> {
@@ -205,7 +229,12 @@ impl Starter {
                 return Err(format!("'--starter-cmd {template}' lacks {part}; {example}"));
             }
         }
-        Ok(Self { kind: StarterKind::Template(words), program: None, extra: Vec::new() })
+        Ok(Self {
+            kind: StarterKind::Template(words),
+            program: None,
+            extra: Vec::new(),
+            brokers: HashMap::new(),
+        })
     }
 
     /// True if each host has, or may have, a command of its own.
@@ -283,9 +312,10 @@ impl Starter {
                 sends_program: false,
             });
             let mut commands: Vec<StarterCommand> = direct.collect();
-            let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+            let names = hosts.iter().map(|host| host.name.as_str()).collect();
             let program = self.program.clone().unwrap_or_else(|| row.program.to_owned());
-            let words = [&[program][..], &options(&names), &self.extra, remote].concat();
+            let words =
+                [&[program][..], &options(&self.targets(row, names)), &self.extra, remote].concat();
             let nodes = hosts.iter().map(|host| host.node).collect();
             if !hosts.is_empty() {
                 commands.push(StarterCommand { words, nodes, sends_program: is_staged });

@@ -5,7 +5,7 @@
 //! | `ssh` | `ssh -T -x -o BatchMode=yes HOST 'COMMAND'`, per host | anywhere else | OpenSSH |
 //! | `rsh` | `rsh HOST 'COMMAND'`, per host | – | a program that imitates it |
 //! | `srun` | `srun --overlap … --nodelist=HOSTS COMMAND`, once | `SLURM_JOB_ID` | Slurm 22.05 |
-//! | `flux` | `flux exec -r all COMMAND`, once | `FLUX_URI` | its documentation |
+//! | `flux` | `flux exec -r BROKERS COMMAND`, once | `FLUX_URI` | a program that imitates it |
 //! | `blaunch` | `blaunch HOST COMMAND`, per host | `LSB_MCPU_HOSTS` | its documentation |
 //! | `qrsh` | `qrsh -inherit -noshell HOST COMMAND`, per host | `PE_HOSTFILE` | Grid Engine 8.1.9 |
 
@@ -34,7 +34,7 @@ pub(super) enum StarterCall {
     },
     /// One for all hosts.
     Once {
-        /// Options in front of the command.
+        /// Options in front of the command, for the hosts or the brokers on them.
         options: fn(&[&str]) -> Vec<String>,
         /// Those of a call for one host, whose output is that of the command, if there is one.
         of_one: Option<fn(&str) -> Vec<String>>,
@@ -66,12 +66,11 @@ pub(super) const ROWS: &[StarterRow] = &[
         call: StarterCall::Once { options: srun, of_one: Some(srun_one) },
     },
     StarterRow {
-        name: "flux",
-        program: "flux",
+        name: FLUX,
+        program: FLUX,
         variable: Some("FLUX_URI"),
-        // Node servers on hosts that the job does not use are refused their place and exit.
         call: StarterCall::Once {
-            options: |_| ["exec", "-r", "all"].map(str::to_owned).into(),
+            options: |brokers| ["exec".to_owned(), "-r".to_owned(), brokers.join(",")].into(),
             of_one: None,
         },
     },
@@ -88,6 +87,9 @@ pub(super) const ROWS: &[StarterRow] = &[
         call: StarterCall::PerHost { options: &["-inherit", "-noshell"], is_quoted: false },
     },
 ];
+
+/// Name and program of the starter of Flux, which knows hosts by the ranks of their brokers.
+pub(super) const FLUX: &str = "flux";
 
 /// Options of `srun` for one host, which passes on each byte of the output at once.
 fn srun_one(host: &str) -> Vec<String> {

@@ -53,6 +53,14 @@ fn environment_chooses_the_starter_and_an_option_overrides_it() {
     let direct = ["n --name here", "flux exec -r all n"];
     assert_eq!(lines(&flux, &["a", "here"], &["n"]), direct);
     assert_eq!(lines(&flux, &["here"], &["n"]), direct[..1]);
+    let broker = |host: &str, rank| Broker { host: host.to_owned(), rank, cores: 1 };
+    let brokers = || vec![broker("a", 0), broker("a", 1), broker("b", 2), broker("here", 3)];
+    let flux = chosen(&none, &[("FLUX_URI", "x")]).unwrap().with_brokers(brokers);
+    assert_eq!(lines(&flux, &["b", "a"], &["n"]), ["flux exec -r 2,0 n"]);
+    assert_eq!(lines(&flux, &["a", "here"], &["n"]), ["n --name here", "flux exec -r 0 n"]);
+    assert_eq!(lines(&flux, &["a", "other"], &["n"]), ["flux exec -r all n"]);
+    let ssh = chosen(&none, &[]).unwrap().with_brokers(|| panic!("only Flux has brokers"));
+    assert_eq!(lines(&ssh, &["a"], &["n"]).len(), 1);
     let lsf = [("LSB_MCPU_HOSTS", "a 1 b 1")];
     assert_eq!(line(&none, &lsf), "blaunch a n --name a; blaunch b n --name b");
     assert_eq!(

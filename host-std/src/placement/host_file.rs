@@ -3,7 +3,7 @@
 //! | written for | line |
 //! |---|---|
 //! | Hydra, Intel MPI | `node1:4`, and `user=NAME` behind it |
-//! | Open MPI | `node1 slots=4 max_slots=8`, also with blanks around `=` |
+//! | Open MPI | `node1 slots=4 max_slots=8`, also with blanks around `=`; `^node1` excludes a host |
 //! | PBS, LSF, Cobalt | `node1`, once for each slot |
 //! | Slurm | `n[001-128]` |
 //!
@@ -18,12 +18,21 @@ use super::host_item;
 ///
 /// A message with the line and the remedy.
 pub(crate) fn parse(text: &str) -> Result<HostList, String> {
-    let mut hosts = HostListBuilder::default();
+    let (mut hosts, mut excluded) = (HostListBuilder::default(), HostListBuilder::default());
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
-        add_line(&mut hosts, line).map_err(|why| format!("line {}: {why}", at + 1))?;
+        let (list, line) = match line.trim_start().strip_prefix('^') {
+            Some(name) => (&mut excluded, name),
+            None => (&mut hosts, line),
+        };
+        add_line(list, line).map_err(|why| format!("line {}: {why}", at + 1))?;
     }
-    hosts.finish()
+    let excluded = excluded.finish().unwrap_or_default();
+    let hosts = hosts.finish()?.without(|name| excluded.names(name));
+    match hosts.hosts().is_empty() {
+        true => Err(format!("it excludes each of its hosts ({excluded})")),
+        false => Ok(hosts),
+    }
 }
 
 fn add_line(hosts: &mut HostListBuilder, line: &str) -> Result<(), String> {
@@ -66,7 +75,6 @@ fn add_line(hosts: &mut HostListBuilder, line: &str) -> Result<(), String> {
 /// Reason for which the first word of a line cannot be followed.
 fn refused_host(word: &str) -> Option<&'static str> {
     match word.as_bytes() {
-        [b'^', ..] => Some("excludes a host; leave out its line, and that of the host"),
         [b'+', ..] => Some("refers to hosts of another list; write their names"),
         _ if word.eq_ignore_ascii_case("rank") => {
             Some("is for a file of ranks; '--rankmap' maps ranks to hosts")
@@ -113,6 +121,7 @@ mod tests {
             ("a slots=4 max_slots=8\nb slots = 2  slots-max= 2\r\n", "a:4<8 b:2<2"),
             ("a cpus=4\nme@b count=2\n", "a:4 me@b:2"),
             ("[2001:db8::1] slots=4\n2001:db8::2\n", "2001:db8::1:4 2001:db8::2:1"),
+            ("^b.example\na:2\nb:2\nn[1-3]\n ^n[1-2] # broken\n", "a:2 n3:1"),
             // PBS, LSF
             ("a\na\nb\na\n", "a:3 b:1"),
             // Slurm
@@ -134,7 +143,10 @@ mod tests {
             ("a:2 slots=4", "contradicts"),
             ("a slots=4 max_slots=2", "more than its max_slots=2"),
             ("a slots=", "'' is not a number"),
-            ("^a\n", "excludes a host"),
+            ("a\nb\n^a\n^b\n", "excludes each of its hosts (a,b)"),
+            ("a\n^b slots=x\n", "line 2: 'x'"),
+            ("a\n^^b\n", "line 2: '^b' is not the name"),
+            ("^a\n", "names no host"),
             ("+n0 slots=1", "refers to hosts"),
             ("rank 0=a slot=0", "--rankmap"),
             ("a user=-x", "does not name a user"),

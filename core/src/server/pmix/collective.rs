@@ -12,7 +12,7 @@ use crate::wire::pmix::WILDCARD;
 #[derive(Clone, Debug)]
 pub struct OpenCollective<B> {
     pub(super) kind: CollectiveKind,
-    /// The group that it is about.
+    /// The group that it is about; of a fence, a connect or a disconnect, the processes of other runs.
     pub(super) name: Option<B>,
     /// Participants, packed by [`pack_procs`].
     pub(super) participants: B,
@@ -80,6 +80,13 @@ pub(super) struct MembershipDigest {
     pub(super) count: u32,
 }
 
+impl CollectiveKind {
+    /// True if it carries committed data.
+    pub const fn has_data(self) -> bool {
+        matches!(self, Self::Fence | Self::Connect | Self::Disconnect)
+    }
+}
+
 impl<B: SharedBytes> OpenCollective<B> {
     pub(super) fn is(&self, purpose: CollectiveKind, name: Option<&[u8]>) -> bool {
         self.kind == purpose && self.name.as_ref().map(AsRef::as_ref) == name
@@ -91,6 +98,12 @@ impl<B: SharedBytes> OpenCollective<B> {
             CollectiveUplink::Due(part) | CollectiveUplink::Sent(part) => Some(part),
             _ => None,
         }
+    }
+
+    /// Processes of other runs that take part, packed; `None` without any.
+    pub(super) fn others(&self) -> Option<&[u8]> {
+        let name = self.name.as_ref().map(AsRef::as_ref);
+        name.filter(|_| self.kind.has_data())
     }
 
     /// Kind of the collective.

@@ -18,7 +18,7 @@ use crate::wire::pmix::{List, Proc, WILDCARD};
 /// Request of a process to join a collective.
 pub(super) struct CollectiveRequest<'a, B> {
     pub(super) kind: CollectiveKind,
-    /// The group that it is about.
+    /// The group that it is about, or its processes of other runs.
     pub(super) name: Option<&'a [u8]>,
     pub(super) participants: Participants<'a>,
     /// Deadline of the request.
@@ -31,6 +31,8 @@ pub(super) struct CollectiveRequest<'a, B> {
 #[derive(Clone, Copy)]
 pub(super) enum Participants<'a> {
     Listed(&'a List<'a>),
+    /// Those that are listed of jobs of this server; the others are of other runs.
+    Known(&'a List<'a>),
     /// The members of a group.
     Members(&'a [u8]),
     /// Unknown until the leaders of a bootstrap have joined.
@@ -173,6 +175,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
         let own = ListedProc { job: peer.job, rank: WILDCARD };
         match participants {
             _ if kind == CollectiveKind::Construct && self.is_served_by_head(peer.job) => true,
+            // Other runs have participants.
+            Participants::Known(_) => true,
             Participants::Listed(procs) => procs
                 .procs()
                 .filter_map(|proc| self.listed_proc(proc))
@@ -214,6 +218,12 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
                     Some(sum.and(of(self.listed_proc(proc)?)))
                 })
             }
+            Participants::Known(procs) => {
+                let known = procs.procs().filter(|proc| self.named(proc.nspace).is_some());
+                { known }.try_fold(MembershipDigest::default(), |sum, proc| {
+                    Some(sum.and(of(self.listed_proc(proc)?)))
+                })
+            }
             Participants::Members(members) => {
                 let each = unpack_procs(members).map(of);
                 Some(each.fold(MembershipDigest::default(), MembershipDigest::and))
@@ -225,7 +235,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     fn listed(self, participants: Participants<'_>) -> Option<P::Bytes> {
         match participants {
             // The digest has shown that each exists.
-            Participants::Listed(procs) => {
+            Participants::Listed(procs) | Participants::Known(procs) => {
                 pack_procs(|| procs.procs().filter_map(|proc| self.listed_proc(proc)))
             }
             Participants::Members(members) => copy_bytes(members),

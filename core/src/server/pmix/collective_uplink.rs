@@ -31,7 +31,8 @@ use crate::wire::pmix::names::Status;
 pub struct CollectivePart<'a, B> {
     /// Kind of the collective.
     pub kind: CollectiveKind,
-    /// The group that it is about.
+    /// The group that it is about; of a fence, a connect or a disconnect, its processes of other runs
+    /// ([`ForeignProcs`](super::ForeignProcs)).
     pub name: Option<&'a [u8]>,
     /// True if participants of this node are gone without having joined.
     pub is_partial: bool,
@@ -80,7 +81,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
         all.find(|(_, open)| open.handed_up().is_some_and(|part| part.number == number))
     }
 
-    /// Data that participants of this node have committed, and that no fence of their job has carried.
+    /// Data that participants of this node have committed, and that the others have not received.
     fn fence_data(self, open: &OpenCollective<P::Bytes>) -> Option<P::Bytes> {
         let is_first = |at: usize, job: JobId| open.listed().take(at).all(|of| of.job != job);
         let jobs = || open.listed().enumerate().filter(|(at, of)| is_first(*at, of.job));
@@ -118,7 +119,9 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
         let local = self.members(open).filter(move |proc| proc.job == job);
         local.filter_map(move |proc| {
             let data = self.view.pmix.rank_data(proc)?;
-            let blob = data.remote.as_ref().filter(|_| of.is_some_and(|of| of.is_due(data.fence)));
+            let is_due = || of.is_some_and(|of| of.is_due(data.fence));
+            // No fence has carried anything to other runs.
+            let blob = data.remote.as_ref().filter(|_| open.others().is_some() || is_due());
             Some(record_of(proc.rank, data.version, blob?))
         })
     }
@@ -151,16 +154,19 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         Ok(())
     }
 
+    /// Ends a collective with other runs, which was handed up, with this status: they take no part.
+    pub fn fail_remote_collective(&mut self, number: u32, status: Status) {
+        let found = self.as_ref().find_handed_up(number);
+        if let Some((at, _)) = found.filter(|(_, open)| open.others().is_some()) {
+            let end = CollectiveEnd { serial: 0, is_partial: true, data: &[] };
+            self.finish_collective(at, status, Some(&end));
+        }
+    }
+
     fn add_fence_data(&mut self, data: &[u8]) -> Result<(), RemoteError> {
-        let mut rest = data;
-        while !rest.is_empty() {
-            let cut = || malformed(Malformed::new(data.len() - rest.len(), "the data of a job"));
-            let (head, behind) = rest.split_first_chunk::<HEAD_BYTES>().ok_or_else(cut)?;
-            let head = u64::from_be_bytes(*head);
-            let len = usize::try_from(head & u64::from(u32::MAX)).unwrap_or(usize::MAX);
-            let (block, behind) = behind.split_at_checked(len).ok_or_else(cut)?;
-            self.add_modex(JobId((head >> 32) as u32), block)?;
-            rest = behind;
+        for block in collective_blocks(data) {
+            let (job, block) = block.map_err(malformed)?;
+            self.add_modex(job, block)?;
         }
         Ok(())
     }
@@ -219,6 +225,28 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         shared.has_collective_event = false;
         None
     }
+}
+
+/// Committed data in the parts of a fence, a connect or a disconnect: records by job, of which each part has its
+/// own.
+pub fn collective_blocks(data: &[u8]) -> impl Iterator<Item = Result<(JobId, &[u8]), Malformed>> {
+    let mut rest = data;
+    core::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let at = data.len().saturating_sub(rest.len());
+        let cut = (|| {
+            let (head, behind) = rest.split_first_chunk::<HEAD_BYTES>()?;
+            let head = u64::from_be_bytes(*head);
+            let len = usize::try_from(head & u64::from(u32::MAX)).ok()?;
+            let (block, behind) = behind.split_at_checked(len)?;
+            Some((JobId((head >> 32) as u32), block, behind))
+        })();
+        rest = cut.map_or(&[][..], |(_, _, behind)| behind);
+        let block = cut.map(|(job, block, _)| (job, block));
+        Some(block.ok_or(Malformed::new(at, "the data of a job")))
+    })
 }
 
 const fn malformed(error: Malformed) -> RemoteError {

@@ -3,6 +3,7 @@
 use super::collective::{CollectiveKind, CollectiveUplink, OpenCollective};
 use super::collective_uplink::CollectiveEnd;
 use super::context::PmixView;
+use super::foreign::{ForeignProcs, ForeignRanks};
 use super::response::PmixResponse;
 use super::server::{PmixServer, PmixServerRef};
 use super::shared_bytes::pack;
@@ -102,6 +103,10 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             };
             self.sessions.resolve(id, place, response);
         }
+        if let Some(others) = ended.others() {
+            let kind = if status == Status::SUCCESS { ended.kind } else { CollectiveKind::Fence };
+            self.count_connects(kind, others);
+        }
         if result.is_none() {
             self.withdraw_collective(&ended);
         }
@@ -139,6 +144,14 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
                             state.protocol.release,
                             to,
                         );
+                    });
+                }
+            }
+            let others = ForeignProcs::new(ended.others().unwrap_or_default());
+            for ForeignRanks { nspace, .. } in others.map_while(Result::ok) {
+                if let Some((namespace, _)) = self.foreign(nspace) {
+                    to.one(Type::BYTE_OBJECT).nested(|to| {
+                        namespace.write_description(nspace, state.protocol.release, to);
                     });
                 }
             }

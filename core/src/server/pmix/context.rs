@@ -1,6 +1,7 @@
 //! State that requests of PMIx clients share, and its loans to their handlers.
 
 use super::collective::ListedProc;
+use super::foreign::ForeignName;
 use super::modex::RankData;
 use super::storage::{
     CollectivesOf, EventsOf, GroupsOf, NamesOf, NamespaceOf, NamespacesOf, PmixSessionsOf,
@@ -36,6 +37,8 @@ pub(in crate::server) struct PmixShared<P: PmixStorage> {
     pub(super) has_collective_event: bool,
     /// True if requests of other nodes for committed data may have an answer.
     pub(super) has_modex_event: bool,
+    /// True if the owner reaches processes of other runs.
+    pub(super) allows_foreign: bool,
 }
 
 /// State that the handler of a request may modify besides its session.
@@ -121,6 +124,7 @@ impl PmixShared<()> {
         handed_up: 0,
         has_collective_event: false,
         has_modex_event: false,
+        allows_foreign: false,
     };
 }
 
@@ -140,6 +144,7 @@ impl<P: PmixStorage> PmixShared<P> {
             handed_up: 0,
             has_collective_event: false,
             has_modex_event: false,
+            allows_foreign: false,
         };
         (shared, sessions)
     }
@@ -163,10 +168,20 @@ impl<P: PmixStorage> PmixShared<P> {
         ranks.get_mut(place)
     }
 
+    /// Place of the namespace of another run.
+    pub(super) fn foreign_place(&self, nspace: &[u8]) -> Option<usize> {
+        let is_its = |foreign: &ForeignName<P::Bytes>| foreign.name() == nspace;
+        (0..self.namespaces.end()).find(|at| {
+            let namespace = self.namespaces.get(*at);
+            namespace.is_some_and(|of| of.foreign.as_ref().is_some_and(is_its))
+        })
+    }
+
     /// Place of the namespace of a job. Most jobs and their namespaces are added together and have
     /// the same number.
     pub(super) fn place(&self, job: JobId) -> Option<usize> {
-        let is_its = |at: &usize| self.namespaces.get(*at).is_some_and(|found| found.job == job);
+        let is_its = |found: &NamespaceOf<P>| found.foreign.is_none() && found.job == job;
+        let is_its = |at: &usize| self.namespaces.get(*at).is_some_and(is_its);
         let same = Some(job.0 as usize).filter(is_its);
         same.or_else(|| (0..self.namespaces.end()).find(is_its))
     }
@@ -229,10 +244,12 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
         self.job(job).is_some_and(Job::hands_names_up)
     }
 
-    /// The jobs that PMIx clients know.
+    /// The jobs that PMIx clients know, without those of other runs.
     pub(super) fn namespaces(self) -> impl Iterator<Item = &'a NamespaceOf<P>> + Clone {
         let namespaces = &self.pmix.namespaces;
-        (0..namespaces.end()).filter_map(|at| namespaces.get(at))
+        (0..namespaces.end())
+            .filter_map(|at| namespaces.get(at))
+            .filter(|namespace| namespace.foreign.is_none())
     }
 
     /// The job with this name.

@@ -35,6 +35,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
             None => Participants::Listed(&fence.procs),
         };
         if !view.is_world(peer.job, participants) {
+            if members.is_none() {
+                return self.join_listed(state, tag, peer, (CollectiveKind::Fence, fence));
+            }
             let request = CollectiveRequest {
                 participants,
                 ..CollectiveRequest::of(CollectiveKind::Fence, &fence.procs, deadline)

@@ -2,10 +2,11 @@
 
 use super::collective::ListedProc;
 use super::context::{PmixContext, PmixShared, PmixView};
-use super::modex::ModexBlob;
+use super::modex::{ModexBlob, RankData};
+use super::namespace::Namespace;
 use super::response::PmixResponse;
 use super::server::PmixServer;
-use super::shared_bytes::{copy_bytes, pack};
+use super::shared_bytes::{SharedBytes, copy_bytes, pack};
 use super::storage::{PmixSessionStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
@@ -202,11 +203,13 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
         get: &Get<'_>,
     ) -> PmixResponse<P::Bytes> {
         let not_found = PmixResponse::Status(Status::NOT_FOUND);
-        let Some(job) = self.named(get.nspace) else { return not_found };
+        let Some(job) = self.named(get.nspace) else {
+            return self.get_foreign(state, peer, get);
+        };
         if let Some(response) = self.find_contributed(state.protocol.format, job, get) {
             return response;
         }
-        if let Some(response) = self.get_realm(state, peer, job, get) {
+        if let Some(response) = self.get_realm(state, peer, self.pmix.namespace(job), get) {
             return response;
         }
         let scope = get.infos.find(keys::SCOPE).and_then(|value| value.number());
@@ -239,42 +242,17 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
             return not_found;
         };
         let nspace = job.name().as_bytes();
+        // Only a requester of another job needs the job description beside committed data.
+        let others = self.pmix.namespace(target.job).filter(|_| requester.peer.job != target.job);
         let reserved = target.key.filter(|key| keys::is_reserved(key));
         if target.rank == ranks::WILDCARD {
-            let is_known = reserved.is_none_or(|key| namespace.find(target.rank, key).is_some());
-            return Some(if is_known {
-                let answer = pack(requester.format, |to| {
-                    to.one(Type::STATUS).i32(Status::SUCCESS.0);
-                    namespace.write_object(nspace, to);
-                });
-                PmixResponse::body(answer)
-            } else {
-                PmixResponse::Status(Status::NOT_FOUND)
-            });
+            return Some(namespace.answer_job(requester, nspace, reserved));
         }
         if let Some(key) = reserved {
-            let known =
-                (target.rank < job.size()).then(|| namespace.find(target.rank, key)).flatten();
-            let Some(value) = known else { return not_found };
-            let owner = Proc { nspace, rank: target.rank };
-            // All values of the process, so that the client sends one request.
-            let of_rank =
-                namespace.of_rank(target.rank).filter(|kvals| kvals.clone().find(key).is_some());
-            let answer = pack(requester.format, |to| {
-                to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
-                    owner.write(to.one(Type::PROC));
-                    // The server packed the description, so no value has an unknown type.
-                    match &of_rank {
-                        Some(kvals) => kvals.clone().map_while(Result::ok).for_each(|kval| {
-                            let _ = kval.write(to);
-                        }),
-                        None => {
-                            let _ = Kval { key, value }.write(to);
-                        }
-                    }
-                });
-            });
-            return Some(PmixResponse::body(answer));
+            if target.rank >= job.size() {
+                return not_found;
+            }
+            return Some(namespace.answer_rank(requester, Proc { nspace, rank: target.rank }, key));
         }
         let ranks = match target.rank {
             ranks::UNDEF => 0..job.size(),
@@ -292,7 +270,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
                     Some(_) if target.scope == Some(scope::LOCAL) => is_hidden = true,
                     Some(blob) => {
                         let share = |bytes: &&[u8]| copy_bytes(bytes);
-                        return Some(self.modex_answer(requester, target.job, owner, &blob, share));
+                        return Some(requester.answer_modex(others, owner, &blob, share));
                     }
                     None => {}
                 }
@@ -305,7 +283,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
             };
             if let Some(blob) = rank_data.seen(is_local).filter(|blob| blob.has(target.key)) {
                 let share = |bytes: &P::Bytes| Some(bytes.clone());
-                return Some(self.modex_answer(requester, target.job, owner, blob, share));
+                return Some(requester.answer_modex(others, owner, blob, share));
             }
             let hidden = rank_data.seen(!is_local).is_some_and(|blob| blob.has(target.key));
             is_hidden |= hidden && target.key.is_some();
@@ -313,20 +291,24 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
         }
         if is_hidden { not_found } else { None }
     }
+}
 
-    /// The answer with committed data of a process of `job`.
-    fn modex_answer<B: AsRef<[u8]>>(
+impl Requester {
+    pub(super) const fn new(peer: ProcId, format: Format) -> Self {
+        Self { peer, format }
+    }
+
+    /// The answer with committed data of a process, and with the description of its job, if that is given.
+    pub(super) fn answer_modex<B: AsRef<[u8]>, A: SharedBytes, M: AsRef<[RankData<A>]>>(
         self,
-        requester: Requester,
-        job: JobId,
+        namespace: Option<&Namespace<A, M>>,
         owner: Proc<'_>,
         blob: &ModexBlob<B>,
-        share: impl Fn(&B) -> Option<P::Bytes>,
-    ) -> PmixResponse<P::Bytes> {
-        let answer = match self.pmix.namespace(job).filter(|_| requester.peer.job != job) {
-            None => blob.answer_in(requester.format, owner, share),
-            // A requester of another job needs the job description as well.
-            Some(namespace) => pack(requester.format, |to| {
+        share: impl Fn(&B) -> Option<A>,
+    ) -> PmixResponse<A> {
+        let answer = match namespace {
+            None => blob.answer_in(self.format, owner, share),
+            Some(namespace) => pack(self.format, |to| {
                 to.one(Type::STATUS).i32(Status::SUCCESS.0);
                 namespace.write_object(owner.nspace, to);
                 blob.write_object(owner, to);
@@ -334,6 +316,52 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
             .ok_or(Status::NOMEM),
         };
         answer.map_or_else(PmixResponse::Status, PmixResponse::Body)
+    }
+}
+
+impl<B: SharedBytes, M: AsRef<[RankData<B>]>> Namespace<B, M> {
+    /// Answers a get about the job, or about a reserved key of it.
+    pub(super) fn answer_job(
+        &self,
+        requester: Requester,
+        nspace: &[u8],
+        reserved: Option<&[u8]>,
+    ) -> PmixResponse<B> {
+        if reserved.is_some_and(|key| self.find(ranks::WILDCARD, key).is_none()) {
+            return PmixResponse::Status(Status::NOT_FOUND);
+        }
+        PmixResponse::body(pack(requester.format, |to| {
+            to.one(Type::STATUS).i32(Status::SUCCESS.0);
+            self.write_object(nspace, to);
+        }))
+    }
+
+    /// Answers a get about a reserved key of a rank that exists.
+    pub(super) fn answer_rank(
+        &self,
+        requester: Requester,
+        owner: Proc<'_>,
+        key: &[u8],
+    ) -> PmixResponse<B> {
+        let Some(value) = self.find(owner.rank, key) else {
+            return PmixResponse::Status(Status::NOT_FOUND);
+        };
+        // All values of the process, so that the client sends one request.
+        let of_rank = self.of_rank(owner.rank).filter(|kvals| kvals.clone().find(key).is_some());
+        PmixResponse::body(pack(requester.format, |to| {
+            to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
+                owner.write(to.one(Type::PROC));
+                // The server packed the description, so no value has an unknown type.
+                match &of_rank {
+                    Some(kvals) => kvals.clone().map_while(Result::ok).for_each(|kval| {
+                        let _ = kval.write(to);
+                    }),
+                    None => {
+                        let _ = Kval { key, value }.write(to);
+                    }
+                }
+            });
+        }))
     }
 }
 

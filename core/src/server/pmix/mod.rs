@@ -35,6 +35,7 @@ mod direct_modex;
 mod directives;
 mod events;
 mod fence;
+mod foreign;
 mod forward;
 mod get;
 mod group;
@@ -70,8 +71,9 @@ mod waits;
 
 pub use cached_event::{CachedEvent, Notification};
 pub use collective::{CollectiveKind, OpenCollective};
-pub use collective_uplink::{CollectiveEnd, CollectivePart};
+pub use collective_uplink::{CollectiveEnd, CollectivePart, collective_blocks};
 pub use direct_modex::{ModexAnswer, ModexRequest};
+pub use foreign::{ForeignJob, ForeignProcs, ForeignRanks};
 pub use forward::ForwardedRequest;
 pub use group::ProcessGroup;
 pub use group_participant::{GroupParticipant, participants as group_participants};

@@ -1,5 +1,6 @@
 //! Job-level information of PMIx clients: their own job and, on request, others.
 
+use super::foreign::ForeignName;
 use super::modex::RankData;
 use super::remote_modex::RemoteModex;
 use super::response::PmixResponse;
@@ -34,6 +35,8 @@ pub struct Namespace<B, M> {
     pub(super) is_tool: bool,
     /// True if the owner keeps a store of the job in shared memory.
     pub(super) has_store: bool,
+    /// Name of a job of another run, which has no number.
+    pub(super) foreign: Option<ForeignName<B>>,
     /// Encoded job descriptions, which begin each answer to REQ: one per wire format and library
     /// generation.
     descriptions: heapless::Vec<(DescriptionFormat, B), DESCRIPTIONS_MAX>,
@@ -75,6 +78,7 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
             collects_data: false,
             is_tool: false,
             has_store: false,
+            foreign: None,
             descriptions: heapless::Vec::new(),
         }
     }

@@ -6,15 +6,15 @@ use super::namespace::Namespace;
 use super::query::is_node;
 use super::response::PmixResponse;
 use super::shared_bytes::{SharedBytes, pack};
-use super::storage::{PmixSessionStateOf, PmixStorage};
-use crate::ids::{JobId, ProcId, Rank};
+use super::storage::{NamespaceOf, PmixSessionStateOf, PmixStorage};
+use crate::ids::{ProcId, Rank};
 use crate::server::Storage;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::request::Get;
 use crate::wire::pmix::{Kval, List, Proc, Type, WILDCARD};
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
-    /// Answers a get that asks about a realm; `None` if it asks about processes or jobs.
+    /// Answers a get about this namespace that asks about a realm; `None` if it asks about processes or jobs.
     ///
     /// The realm is the one that the get names, else that of the process it asks about, else that
     /// of the requester.
@@ -22,7 +22,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
         self,
         state: &PmixSessionStateOf<P>,
         requester: ProcId,
-        job: JobId,
+        namespace: Option<&NamespaceOf<P>>,
         get: &Get<'_>,
     ) -> Option<PmixResponse<P::Bytes>> {
         let realms = [
@@ -32,7 +32,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
         ];
         let (_, realm) = realms.into_iter().find(|(asked, _)| get.infos.is_set(asked))?;
         let not_found = Some(PmixResponse::Status(Status::NOT_FOUND));
-        let Some(namespace) = self.pmix.namespace(job) else { return not_found };
+        let Some(namespace) = namespace else { return not_found };
         let own = match get.rank < WILDCARD {
             true => Some((namespace, get.rank)),
             false => self.pmix.namespace(requester.job).map(|own| (own, requester.rank.0)),

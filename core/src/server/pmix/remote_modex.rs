@@ -167,7 +167,11 @@ impl<B: SharedBytes> RemoteModex<B> {
     }
 
     /// Adds the data of ranks that `is_remote` holds for, in place of earlier versions of it.
-    fn add(&mut self, block: &[u8], is_remote: impl Fn(Rank) -> bool) -> Result<(), BlockError> {
+    pub(super) fn add(
+        &mut self,
+        block: &[u8],
+        is_remote: impl Fn(Rank) -> bool,
+    ) -> Result<(), BlockError> {
         let mut reader = BlockReader::new(block);
         while let Some((at, record)) = next(&mut reader) {
             if let BlockRecord::Modex { format: of, .. } = record?

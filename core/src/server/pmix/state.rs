@@ -14,7 +14,6 @@
 //! | Leaving, Broken, Ended | any | discarded | |
 
 use super::collective::CollectiveKind;
-use super::collective_request::CollectiveRequest;
 
 use super::context::{PmixContext, PmixEffect};
 use super::directives;
@@ -134,14 +133,10 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
             (PmixResponse::Status(context.unpublish(peer, target)), PmixEffect::Nothing)
         }
         Request::Connect(with) => {
-            let deadline = context.view().deadline(&with.infos, None);
-            let request = CollectiveRequest::of(CollectiveKind::Connect, &with.procs, deadline);
-            return context.join(state, tag, peer, request);
+            return context.join_listed(state, tag, peer, (CollectiveKind::Connect, with));
         }
         Request::Disconnect(from) => {
-            let deadline = context.view().deadline(&from.infos, None);
-            let request = CollectiveRequest::of(CollectiveKind::Disconnect, &from.procs, deadline);
-            return context.join(state, tag, peer, request);
+            return context.join_listed(state, tag, peer, (CollectiveKind::Disconnect, from));
         }
         Request::GroupConstruct { name, group } => {
             return context.construct(state, tag, body, name, group);

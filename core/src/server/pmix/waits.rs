@@ -1,7 +1,8 @@
 //! Pending operations of PMIx clients, like [`Server::waits`](crate::server::Server::waits) for the
 //! other generations.
 
-use super::collective::{CollectiveKind, ListedProc, count_procs, unpack_procs};
+use super::collective::{CollectiveKind, ListedProc, OpenCollective, count_procs, unpack_procs};
+use super::foreign::ForeignProcs;
 use super::response::PmixResponse;
 use super::server::PmixServerRef;
 use super::storage::PmixStorage;
@@ -76,6 +77,13 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     /// The name of the group that processes make or end together.
     pub fn group_name(self, at: usize) -> Option<&'a [u8]> {
         self.view.pmix.collectives.get(at)?.name.as_ref().map(AsRef::as_ref)
+    }
+
+    /// Namespaces of other runs that take part in a collective.
+    pub fn foreign_names(self, at: usize) -> impl Iterator<Item = &'a [u8]> {
+        let open = self.view.pmix.collectives.get(at);
+        let others = open.and_then(OpenCollective::others).unwrap_or_default();
+        ForeignProcs::new(others).map_while(Result::ok).map(|of| of.nspace)
     }
 
     /// Participants of a collective, and whether each has joined.

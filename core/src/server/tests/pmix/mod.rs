@@ -2,6 +2,7 @@
 
 mod events;
 mod fences;
+mod foreign;
 mod groups;
 mod host;
 mod invitations;

@@ -11,7 +11,7 @@ use super::collective::CollectiveKind;
 use super::collective_request::{CollectiveRequest, Participants};
 use super::context::{PmixContext, PmixEffect, PmixView};
 use super::get::Requester;
-use super::namespace::Namespace;
+use super::namespace::{Namespace, is_description};
 use super::response::PmixResponse;
 use super::server::PmixServer;
 use super::shared_bytes::{SharedBytes, copy_bytes};
@@ -20,6 +20,7 @@ use crate::error::{Malformed, Misuse};
 use crate::ids::{JobId, ProcId, Rank};
 use crate::server::{RemoteError, Storage};
 use crate::storage::{Slots, copy};
+use crate::store::BlockError;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::request::{Collective, Get};
 use crate::wire::pmix::{List, Proc, WILDCARD};
@@ -124,13 +125,18 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     ///
     /// # Errors
     ///
-    /// [`RemoteError::Misuse`] without room for it, [`RemoteError::Block`] for malformed data; nothing was added.
+    /// [`RemoteError::Misuse`] without room for it, [`RemoteError::Block`] for a malformed description or
+    /// malformed data; nothing was added.
     pub fn add_foreign_job(
         &mut self,
         job: ForeignJob<'_, P::Bytes>,
         ranks: RanksOf<P>,
     ) -> Result<(), RemoteError> {
         let ForeignJob { nspace, size, info, data } = job;
+        if !is_description(info.as_ref()) {
+            let malformed = Malformed::new(0, "the description of a job");
+            return Err(RemoteError::Block(BlockError::Malformed(malformed)));
+        }
         let shared = &mut *self.context.pmix;
         let at = match shared.foreign_place(nspace) {
             Some(at) => at,

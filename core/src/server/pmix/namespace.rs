@@ -238,6 +238,16 @@ fn blobs(info: &[u8]) -> impl Iterator<Item = (u32, Kvals<'_>)> {
     kvals.filter(|kval| kval.key == keys::PROC_BLOB).filter_map(|kval| blob(&kval))
 }
 
+/// True for a description that can be read to its end: other runs write their own.
+pub(super) fn is_description(info: &[u8]) -> bool {
+    Kvals::new(info, Format::PLAIN).all(|kval| {
+        kval.is_ok_and(|kval| {
+            let is_whole = |(_, mut kvals): (u32, Kvals<'_>)| kvals.all(|kval| kval.is_ok());
+            kval.key != keys::PROC_BLOB || blob(&kval).is_some_and(is_whole)
+        })
+    })
+}
+
 /// Rank of a process blob, and its values.
 fn blob<'a>(kval: &Kval<'a>) -> Option<(u32, Kvals<'a>)> {
     let mut from = Unpacker::new(kval.value.blob()?, Format::PLAIN);

@@ -62,8 +62,11 @@ impl Hall {
 
     /// Adds the other job, with this data.
     fn add_other(&mut self, data: &[u8]) -> Result<(), RemoteError> {
-        let info = packed(Format::PLAIN, &|to| describe(2, to));
-        let info = Block::from_slice(&info).unwrap();
+        self.add_described(&description(), data)
+    }
+
+    fn add_described(&mut self, info: &[u8], data: &[u8]) -> Result<(), RemoteError> {
+        let info = Block::from_slice(info).unwrap();
         let job = ForeignJob { nspace: OTHER, size: 2, info, data };
         self.server().add_foreign_job(job, Vec::new())
     }
@@ -106,6 +109,10 @@ impl Hall {
             (vec![Status::SUCCESS], vec![Status::SUCCESS])
         );
     }
+}
+
+fn description() -> Vec<u8> {
+    packed(Format::PLAIN, &|to| describe(2, to))
 }
 
 fn last_object(body: &[u8]) -> (u32, Vec<String>) {
@@ -231,7 +238,7 @@ fn job_of_another_run_is_known_until_its_last_connect_is_undone_or_it_has_ended(
 }
 
 #[test]
-fn malformed_data_of_another_run_adds_nothing() {
+fn malformed_data_and_descriptions_of_another_run_add_nothing() {
     let mut hall = run();
     assert_eq!(hall.commit(0, "k", &[scope::GLOBAL]), Status::SUCCESS);
     hall.join_all(Command::CONNECT);
@@ -240,6 +247,18 @@ fn malformed_data_of_another_run_adds_nothing() {
     for len in 1..block.len() {
         assert!(matches!(hall.add_other(&block[..len]), Err(RemoteError::Block(_))), "{len}");
     }
+    let info = description();
+    let ends = (0..info.len()).filter(|len| hall.add_described(&info[..*len], &block).is_ok());
+    let ends = Vec::from_iter(ends);
+    assert!(ends.len() == 4 && ends[0] == 0, "whole values only: {ends:?}");
+    // A key of a process without its value.
+    let wrong = packed(Format::PLAIN, &|to| {
+        to.one(Type::KVAL).text(Some(keys::PROC_BLOB)).of(Type::BYTE_OBJECT).nested(|to| {
+            to.one(Type::PROC_RANK).u32(0).one(Type::KVAL).text(Some(keys::APPNUM));
+        });
+    });
+    hall.server().remove_foreign_job(OTHER);
+    assert!(matches!(hall.add_described(&wrong, &block), Err(RemoteError::Block(_))));
     assert_eq!(hall.get_other(WILDCARD, None), Err(Status::NOT_FOUND));
     for len in 1..part.data.len() {
         assert!(collective_blocks(&part.data[..len]).any(|block| block.is_err()), "{len}");

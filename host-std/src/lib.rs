@@ -52,6 +52,7 @@ mod mpir;
 mod nodes;
 mod numbers;
 mod operation;
+mod other_runs;
 mod placement;
 mod poller;
 mod rank_sets;

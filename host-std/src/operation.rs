@@ -4,6 +4,7 @@
 use crate::byte_vec;
 use crate::launch::cleanup::Cleanup;
 use crate::launch::control::ControlAction;
+use crate::other_runs::{ConnectKind, ConnectedMessage};
 use pmi_core::server::ChangeAnswer;
 use pmi_host_base::ranges::Ranks;
 use serde::{Deserialize, Serialize};
@@ -163,6 +164,13 @@ pub(crate) enum OperationReply {
     Event(EventMessage),
     /// A rank waits for a debugger, or all of a job.
     Stopped(StopMessage),
+    /// An operation with processes of other runs has ended.
+    Connected(ConnectedMessage),
+    /// An operation with processes of other runs has failed: the number of the part of this node, and a
+    /// status of PMIx.
+    NotConnected(u32, i32),
+    /// The job of another run with this namespace has ended.
+    OtherEnded(Vec<u8>),
     /// Input that a tool has pushed, for readers on the receiving node.
     Push {
         /// Its number.
@@ -390,10 +398,24 @@ pub(crate) struct OperationPart {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Operation {
     pub(crate) kind: OperationKind,
-    /// The group that it is about.
+    /// The group that it is about; of a fence, a connect or a disconnect of PMIx, the processes of other runs
+    /// ([`ForeignProcs`](pmi_core::server::pmix::ForeignProcs)).
     pub(crate) name: Option<Vec<u8>>,
     /// Members by job.
     pub(crate) members: Vec<(u32, Ranks)>,
+}
+
+impl Operation {
+    /// Kind, and processes of other runs, of an operation in which some take part.
+    pub(crate) fn others(&self) -> Option<(ConnectKind, &[u8])> {
+        let kind = match self.kind {
+            OperationKind::Fence => ConnectKind::Fence,
+            OperationKind::Connect => ConnectKind::Connect,
+            OperationKind::Disconnect => ConnectKind::Disconnect,
+            _ => return None,
+        };
+        Some((kind, self.name.as_deref()?))
+    }
 }
 
 /// Kind of an operation.
@@ -447,6 +469,8 @@ pub(crate) struct ForwardedMessage {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::other_runs::ConnectResult;
+    use crate::other_runs::tests::job_part;
     use rustix::process::Signal;
 
     const ASKER: Asker = Asker { session: 1 << 31, exchange: 4 };
@@ -535,7 +559,7 @@ pub(crate) mod tests {
         ]
     }
 
-    pub(crate) fn replies() -> [OperationReply; 15] {
+    pub(crate) fn replies() -> [OperationReply; 18] {
         [
             OperationReply::Ended {
                 kind: OperationKind::GroupFence(2),
@@ -562,6 +586,13 @@ pub(crate) mod tests {
             OperationReply::Event(event()),
             OperationReply::Stopped(stopped()),
             OperationReply::Push { number: 300, message: push() },
+            OperationReply::Connected(ConnectedMessage {
+                number: 300,
+                data: vec![0, 255],
+                others: ConnectResult { is_partial: true, jobs: vec![job_part()] },
+            }),
+            OperationReply::NotConnected(300, -61),
+            OperationReply::OtherEnded(b"kvs_n1_7_0".to_vec()),
         ]
     }
 }

@@ -181,6 +181,7 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     settings.job.attributes = job.facts.attributes;
     settings.job.kvs = job.exchange.kvs;
     settings.nodes.fence = job.exchange.fence;
+    settings.names.server = job.exchange.name_server;
     settings.nodes.starter = is_one_machine.then_some(StarterName::Here);
     settings.environment = Environment { report: false, ..job.environment };
     settings.placement = job.placement;

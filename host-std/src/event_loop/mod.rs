@@ -71,6 +71,7 @@ use crate::nodes::job_message::TerminalMessage;
 use crate::poller::{Interest, Poller, Token};
 use crate::server::listen::ACCEPTED_AT_ONCE;
 use crate::server::nodes::FenceRule;
+use crate::server::others;
 use crate::server::service::Service;
 use crate::server::singleton::SingletonArgs;
 use crate::settings::output::StdinTo;
@@ -233,6 +234,7 @@ impl EventLoop {
         }
         let mut service = Service::new(config.settings.tracing.ring, config.settings.job.kvs);
         let first = service.add_job(&plan).map_err(prepare)?;
+        others::allow(&mut service, config.settings.names.server.is_some());
         poller.allow_spinning(plan.leaves_room_to_spin());
         let head = crate::trace::head(&plan, service.facts(first, &plan));
         service.tracer.start(&config.settings.tracing, head)?;

@@ -81,12 +81,14 @@ pub(crate) struct DialInMessage {
 }
 
 /// Data that the ranks of a job exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExchangeMessage {
     /// Limits of the key-value space on each node.
     pub(crate) kvs: KvsLimits,
     /// Way of committed data to other nodes.
     pub(crate) fence: FenceData,
+    /// Name server of the head, through which ranks are connected with other runs.
+    pub(crate) name_server: Option<String>,
 }
 
 /// Supervision of the ranks of a job on each node.
@@ -325,7 +327,11 @@ pub(super) mod tests {
                 attributes: vec![("a".to_owned(), "b".to_owned())],
             },
             dial_in: None,
-            exchange: ExchangeMessage { kvs: KvsLimits::default(), fence: FenceData::Pull },
+            exchange: ExchangeMessage {
+                kvs: KvsLimits::default(),
+                fence: FenceData::Pull,
+                name_server: Some("n1:7700".to_owned()),
+            },
             environment: Environment {
                 inherit: Inherit::Only(vec!["A".into()]),
                 set: vec![pair("B", b"\xff=")],

@@ -18,6 +18,7 @@ mod loaded;
 pub(crate) mod name_lookups;
 pub(crate) mod nodes;
 pub(crate) mod operations;
+pub(crate) mod others;
 pub(crate) mod pmix;
 mod rank_conn;
 pub(crate) mod secure;

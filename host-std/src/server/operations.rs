@@ -2,7 +2,7 @@
 
 use super::nodes::block;
 use super::service::Service;
-use super::{changes, fetches};
+use super::{changes, fetches, others};
 use crate::operation::{
     Asker, EventMessage, ForwardedMessage, NameAnswerMessage, NameMessage, Operation,
     OperationKind, OperationPart, OperationReply, OperationRequest,
@@ -214,6 +214,15 @@ pub(crate) fn handle_reply(service: &mut Service, reply: &OperationReply) -> Res
         OperationReply::Ended { number, serial, is_partial, data, .. } => {
             let end = CollectiveEnd { serial: *serial, is_partial: *is_partial, data };
             service.server.pmix().end_remote_collective(*number, &end)
+        }
+        OperationReply::Connected(message) => others::end_connected(service, message),
+        OperationReply::NotConnected(number, status) => {
+            service.server.pmix().fail_remote_collective(*number, Status(*status));
+            return Ok(());
+        }
+        OperationReply::OtherEnded(nspace) => {
+            service.server.pmix().remove_foreign_job(nspace);
+            return Ok(());
         }
         OperationReply::Forwarded(ForwardedMessage { job, rank, format, body }) => {
             let peer = ProcId { job: JobId(*job), rank: Rank(*rank) };

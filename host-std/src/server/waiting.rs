@@ -254,7 +254,8 @@ impl ProgressView<'_> {
                 let whom = MissingRanks::of(id, missing);
                 let others = BTreeSet::from_iter(all.iter().map(|(member, _)| member.job));
                 let others = others.into_iter().filter(|job| *job != id);
-                let others = others.map(|job| self.name(job)).collect();
+                let of_runs = self.server.pmix_ref().foreign_names(at).map(printable);
+                let others = others.map(|job| self.name(job)).chain(of_runs).collect();
                 let what = match purpose {
                     CollectiveKind::Fence => WaitCondition::ListedFence,
                     CollectiveKind::Connect => WaitCondition::Connect(others),

@@ -227,8 +227,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     }
 }
 
-/// Committed data in the parts of a fence, a connect or a disconnect: records by job, of which each part has its
-/// own.
+/// Committed data in the parts of a fence, a connect or a disconnect: records by job, of which each part has
+/// its own.
 pub fn collective_blocks(data: &[u8]) -> impl Iterator<Item = Result<(JobId, &[u8]), Malformed>> {
     let mut rest = data;
     core::iter::from_fn(move || {

@@ -27,6 +27,7 @@
 
 mod changes;
 mod collection;
+mod connects;
 mod debuggers;
 mod ending;
 mod failures;
@@ -219,7 +220,7 @@ impl HeadLoop {
         let mut server = HeadServer::new(settings.job.kvs);
         server.add_job(0, &plan).map_err(prepare)?;
         let listeners = tools::listen(&settings.watching, &plan, (&mut io, &poller))?;
-        let names = HeadNames::open(&settings.names, &poller)?;
+        let names = HeadNames::open(&settings.names, (&plan.kvsname, plan.ranks), &poller)?;
         if names.are_elsewhere() {
             server.service.hand_names_of_tools_up();
         }
@@ -397,7 +398,11 @@ fn describe(
         dial_in: None,
         apps: config.parts.iter().map(AppMessage::from).collect(),
         facts: FactsMessage { universe: job.universe, attributes: job.attributes.clone() },
-        exchange: ExchangeMessage { kvs: job.kvs, fence: nodes.fence },
+        exchange: ExchangeMessage {
+            kvs: job.kvs,
+            fence: nodes.fence,
+            name_server: config.settings.names.server.clone(),
+        },
         environment: Environment { of_head, ..environment.clone() },
         origin: Origin {
             directory: directory.into(),

@@ -1,6 +1,6 @@
 //! Published names: those that the head holds, or a name server in its place.
 
-use super::{HeadLoop, trace};
+use super::{HeadLoop, connects, trace};
 use crate::nodes::message::HeadMessage;
 use crate::nodes::names::client::{NameClient, NameUpdate};
 use crate::nodes::names::{NameServerRequest, Publisher};
@@ -17,20 +17,27 @@ use std::collections::BTreeMap;
 /// Server of published names besides that of the head.
 #[derive(Debug)]
 pub(super) struct HeadNames {
-    client: Option<NameClient>,
+    pub(super) client: Option<NameClient>,
     /// Tools that have made requests, with their namespaces.
     tools: BTreeMap<JobId, Vec<u8>>,
 }
 
 impl HeadNames {
-    /// Connects to the name server of `settings`, if there is one.
+    /// Connects to the name server of `settings`, if there is one. The first job has this namespace, and so
+    /// many ranks.
     ///
     /// # Errors
     ///
     /// A message for the user, with the remedy.
-    pub(super) fn open(settings: &NameSettings, poller: &Poller) -> Result<Self, String> {
-        let client = NameClient::open(settings, poller)?;
-        Ok(Self { client, tools: BTreeMap::new() })
+    pub(super) fn open(
+        settings: &NameSettings,
+        (nspace, size): (&str, u32),
+        poller: &Poller,
+    ) -> Result<Self, String> {
+        let mut client = NameClient::open(settings, poller)?;
+        let lost =
+            client.as_mut().and_then(|open| open.start_job(nspace.as_bytes(), size, poller).report);
+        lost.map_or(Ok(Self { client, tools: BTreeMap::new() }), Err)
     }
 
     /// True if a name server holds the names.
@@ -114,8 +121,14 @@ pub(super) fn serve_server(head: &mut HeadLoop) {
     }
 }
 
-fn apply(head: &mut HeadLoop, NameUpdate { answers, report }: NameUpdate) {
+/// Handles what the name server has sent.
+pub(super) fn apply(head: &mut HeadLoop, update: NameUpdate) {
+    let NameUpdate { answers, connects, ended, report } = update;
     send(head, answers);
+    connects.into_iter().for_each(|(query, outcome)| connects::finish(head, query, outcome));
+    for nspace in ended {
+        head.send_all(&HeadMessage::Operation(OperationReply::OtherEnded(nspace)));
+    }
     if let Some(report) = report {
         trace::report(head, report);
     }
@@ -130,6 +143,16 @@ pub(super) fn send(head: &mut HeadLoop, answers: NameAnswers) {
         }
         let reply = OperationReply::Name { asker, answer };
         head.send(Destination::Node(node), &HeadMessage::Operation(reply));
+    }
+}
+
+/// Tells the name server that a job has been started.
+pub(super) fn note_job_start(head: &mut HeadLoop, job: u32) {
+    let HeadLoop { clients, poller, jobs, .. } = head;
+    if let Some(client) = &mut clients.names.client {
+        let plan = jobs.plan(job);
+        let update = client.start_job(plan.kvsname.as_bytes(), plan.ranks, poller);
+        apply(head, update);
     }
 }
 

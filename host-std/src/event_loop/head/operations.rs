@@ -3,7 +3,7 @@
 use super::changes::{self, Changes};
 use super::queries::{self, Query, QueryOrigin};
 use super::table::NodeTable;
-use super::{HeadLoop, debuggers, fetches, names, pushes};
+use super::{HeadLoop, connects, debuggers, fetches, names, pushes};
 use crate::nodes::message::HeadMessage;
 use crate::numbers::index;
 use crate::operation::{
@@ -27,29 +27,41 @@ pub(super) struct Operations {
     /// Number of the last group.
     serial: u32,
     pub(super) changes: Changes,
+    /// Operations whose part of this run is at the name server, by query.
+    pub(super) elsewhere: BTreeMap<u64, Gathering>,
 }
 
 /// Parts of one operation.
 #[derive(Debug)]
-struct Gathering {
-    operation: Operation,
+pub(super) struct Gathering {
+    pub(super) operation: Operation,
     /// Members by node: jobs and ranks.
-    members: BTreeMap<NodeId, Vec<(u32, u32)>>,
-    parts: BTreeMap<NodeId, NodePart>,
+    pub(super) members: BTreeMap<NodeId, Vec<(u32, u32)>>,
+    pub(super) parts: BTreeMap<NodeId, NodePart>,
 }
 
 /// Part of one node.
 #[derive(Debug)]
-struct NodePart {
-    number: u32,
+pub(super) struct NodePart {
+    pub(super) number: u32,
     is_partial: bool,
-    data: Vec<u8>,
+    pub(super) data: Vec<u8>,
+}
+
+/// An operation that waits for no node any more.
+#[derive(Debug)]
+pub(super) enum EndedOperation {
+    /// The results for the nodes.
+    Here(Vec<(Destination, OperationReply)>),
+    /// Other runs take part.
+    Elsewhere(Gathering),
 }
 
 impl Operations {
     /// Creates the table of a run whose first job has these places.
     pub(super) fn new(placed: Rc<PlacedHosts>) -> Self {
-        Self { jobs: vec![placed], open: Vec::new(), serial: 0, changes: Changes::default() }
+        let (open, elsewhere) = (Vec::new(), BTreeMap::new());
+        Self { jobs: vec![placed], open, serial: 0, changes: Changes::default(), elsewhere }
     }
 
     /// Adds the next job.
@@ -63,7 +75,7 @@ impl Operations {
     }
 
     /// Adds the part of a node; false if the node has no such operation.
-    fn add(&mut self, from: NodeId, part: OperationPart) -> bool {
+    pub(super) fn add(&mut self, from: NodeId, part: OperationPart) -> bool {
         let OperationPart { number, operation, is_partial, data } = part;
         self.withdraw(from, number, operation.kind);
         // A node may be in the next operation of the same members already.
@@ -116,43 +128,40 @@ impl Operations {
         self.open.retain(|gathering| !gathering.parts.is_empty());
     }
 
-    /// The results of the next operation that waits for no node any more.
-    fn take_ended(
+    /// Waits again for a part that was withdrawn, if others are left.
+    pub(super) fn reopen(&mut self, gathering: Gathering) {
+        if !gathering.parts.is_empty() && self.open.len() < OPEN_MAX {
+            self.open.push(gathering);
+        }
+    }
+
+    /// The next operation that waits for no node any more.
+    pub(super) fn take_ended(
         &mut self,
         nodes: &NodeTable,
         server: &HeadServer,
-    ) -> Option<Vec<(Destination, OperationReply)>> {
+    ) -> Option<EndedOperation> {
         let is_complete = |gathering: &Gathering| match gathering.operation.kind {
             OperationKind::Bootstrap => self.bootstrap(gathering, nodes, server).is_complete,
             _ => gathering.is_complete(nodes),
         };
         let at = self.open.iter().position(is_complete)?;
         let gathering = self.open.remove(at);
+        if gathering.operation.others().is_some() {
+            return Some(EndedOperation::Elsewhere(gathering));
+        }
         let is_bootstrap = gathering.operation.kind == OperationKind::Bootstrap;
         let lacks_members = is_bootstrap && self.bootstrap(&gathering, nodes, server).lacks_members;
-        let Gathering { operation, members, parts } = gathering;
+        let is_partial = lacks_members || gathering.is_partial();
+        let data = gathering.data();
+        let Gathering { operation, parts, .. } = gathering;
         self.serial += u32::from(is_bootstrap || operation.kind == OperationKind::Construct);
-        let is_partial = lacks_members
-            || parts.len() < members.len()
-            || parts.values().any(|part| part.is_partial);
-        let data: Vec<u8> = parts.values().flat_map(|part| part.data.iter().copied()).collect();
         let (kind, serial) = (operation.kind, self.serial);
-        let numbers: BTreeSet<u32> = parts.values().map(|part| part.number).collect();
-        let nodes = nodes.iter().count();
         let job = operation.members.first().map_or(0, |(job, _)| *job);
-        if let (1, Some(number)) = (numbers.len(), numbers.first().copied())
-            && parts.len() == nodes
-        {
-            // One message for all, which the tree multiplies.
-            let ended = OperationReply::Ended { kind, job, number, serial, is_partial, data };
-            return Some(vec![(Destination::All, ended)]);
-        }
-        let reply = |(node, part): (NodeId, NodePart)| {
-            let (number, data) = (part.number, data.clone());
-            let ended = OperationReply::Ended { kind, job, number, serial, is_partial, data };
-            (Destination::Node(node), ended)
-        };
-        Some(parts.into_iter().map(reply).collect())
+        Some(EndedOperation::Here(results(parts, nodes.iter().count(), |number| {
+            let data = data.clone();
+            OperationReply::Ended { kind, job, number, serial, is_partial, data }
+        })))
     }
 
     /// Progress of a bootstrap, whose participants are in the parts.
@@ -211,6 +220,16 @@ struct Bootstrap {
 }
 
 impl Gathering {
+    /// True if members are gone without having joined.
+    pub(super) fn is_partial(&self) -> bool {
+        self.parts.len() < self.members.len() || self.parts.values().any(|part| part.is_partial)
+    }
+
+    /// Data of all parts, in the order of the nodes.
+    pub(super) fn data(&self) -> Vec<u8> {
+        self.parts.values().flat_map(|part| part.data.iter().copied()).collect()
+    }
+
     /// True if each node has handed up its part, or has no member that runs.
     fn is_complete(&self, nodes: &NodeTable) -> bool {
         let is_tolerant = self.operation.kind.tolerates_ends();
@@ -220,12 +239,30 @@ impl Gathering {
     }
 }
 
+/// The results of an operation for the nodes with these parts, of a run with so many nodes. `of` makes the
+/// one for a part with this number.
+pub(super) fn results(
+    parts: BTreeMap<NodeId, NodePart>,
+    nodes: usize,
+    of: impl Fn(u32) -> OperationReply,
+) -> Vec<(Destination, OperationReply)> {
+    let numbers: BTreeSet<u32> = parts.values().map(|part| part.number).collect();
+    if let (1, Some(number)) = (numbers.len(), numbers.first().copied())
+        && parts.len() == nodes
+    {
+        // One message for all, which the tree multiplies.
+        return vec![(Destination::All, of(number))];
+    }
+    parts.into_iter().map(|(node, part)| (Destination::Node(node), of(part.number))).collect()
+}
+
 /// Handles a message of an agent about an operation.
 pub(super) fn handle_request(head: &mut HeadLoop, from: NodeId, request: OperationRequest) {
     let is_valid = match request {
         OperationRequest::Part(part) => head.operations.add(from, part),
         OperationRequest::Withdrawn { number } => {
             head.operations.withdraw(from, number, OperationKind::Fence);
+            connects::withdraw(head, from, number);
             true
         }
         OperationRequest::Forwarded(message) => forward(head, from, message),
@@ -279,9 +316,14 @@ pub(super) fn note_end(head: &mut HeadLoop, rank: (u32, u32)) {
 
 /// Ends the operations that wait for no node any more.
 fn end_complete(head: &mut HeadLoop) {
-    while let Some(replies) = head.operations.take_ended(&head.nodes, &head.clients.server) {
-        for (to, reply) in replies {
-            head.send(to, &HeadMessage::Operation(reply));
+    while let Some(ended) = head.operations.take_ended(&head.nodes, &head.clients.server) {
+        match ended {
+            EndedOperation::Here(replies) => {
+                for (to, reply) in replies {
+                    head.send(to, &HeadMessage::Operation(reply));
+                }
+            }
+            EndedOperation::Elsewhere(gathering) => connects::start(head, gathering),
         }
     }
     if !head.ending.termination.has_failed()

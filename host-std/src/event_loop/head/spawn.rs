@@ -5,7 +5,7 @@
 
 use super::super::spawn::LATE;
 use super::growth::{self, HeadGrowth};
-use super::{HeadLoop, debuggers, tools, trace};
+use super::{HeadLoop, debuggers, names, tools, trace};
 use crate::launch::codes::Commands;
 use crate::launch::daemons::place_daemons;
 use crate::launch::local_ranks::LocalRanks;
@@ -261,6 +261,7 @@ pub(super) fn handle(
     }
     let daemons = daemons.as_mut().and_then(|of| of.take_daemons_of(&plan.kvsname));
     head.jobs.spawned.push(Rc::new(plan));
+    names::note_job_start(head, job);
     head.jobs.waiting.push(WaitingSpawn { job, from, commands, deadline, daemons, beside });
     let is_of_tool = from.is_tool();
     let apps = messages;

@@ -1,19 +1,23 @@
-//! Published names of several launchers: a server of its own, `pmi-host name-server`, which the head of each
-//! run asks in place of its own table.
+//! Published names of several launchers, and their connections: a server of its own, `pmi-host name-server`,
+//! which the head of each run asks in place of its own table.
 //!
 //! Both sides prove a key, as node servers do, and the records of the connection have tags
 //! (`docs/nodes-wire.md`, Name servers). A launcher sends requests with numbers, which the server answers,
 //! lookups that wait later than others. A name belongs to the process that has published it; the launcher
-//! tells the server which processes and jobs have ended.
+//! tells the server which processes and jobs have ended. For an operation of processes of several launchers,
+//! each of them sends its part, and receives those of the others.
 
 pub(crate) mod client;
+mod connects;
 pub(crate) mod server;
 mod store;
 
 use super::edge::EdgeError;
 use super::key::RunKey;
+use super::record::CONTENT_MAX;
 use crate::byte_vec;
 use crate::operation::NameAnswerMessage;
+use crate::other_runs::CONNECT_BYTES;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -74,6 +78,53 @@ pub(crate) enum NameServerRequest {
         /// Its namespace.
         nspace: Vec<u8>,
     },
+    /// A job has been started.
+    JobStarted {
+        /// Its namespace.
+        nspace: Vec<u8>,
+        /// Number of its ranks.
+        size: u32,
+    },
+    /// The next piece of the part of the launcher in an operation with processes of others
+    /// ([`ConnectPart`](crate::other_runs::ConnectPart)). All pieces are the same query.
+    Connect(Piece),
+    /// The members have given up an operation.
+    Withdraw {
+        /// Number of its query.
+        query: u64,
+    },
+}
+
+/// A piece of bytes that are longer than a record; the pieces of others do not stand between them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Piece {
+    is_last: bool,
+    #[serde(with = "byte_vec")]
+    data: Vec<u8>,
+}
+
+impl Piece {
+    /// The pieces of `bytes`.
+    fn all(bytes: &[u8]) -> impl Iterator<Item = Self> {
+        let count = bytes.len().div_ceil(PIECE_BYTES).max(1);
+        (0..count).map(move |at| {
+            let end = bytes.len().min((at + 1) * PIECE_BYTES);
+            Self { is_last: at + 1 == count, data: bytes[at * PIECE_BYTES..end].to_vec() }
+        })
+    }
+
+    /// Appends the piece to those before it. Returns all bytes after the last one.
+    ///
+    /// # Errors
+    ///
+    /// They are too many.
+    fn append_to(self, pieces: &mut Vec<u8>) -> Result<Option<Vec<u8>>, EdgeError> {
+        if pieces.len() + self.data.len() > PIECES_BYTES {
+            return Err(EdgeError::Protocol("it is too long"));
+        }
+        pieces.extend(self.data);
+        Ok(self.is_last.then(|| std::mem::take(pieces)))
+    }
 }
 
 /// Identity of a process among those of its launcher.
@@ -94,18 +145,54 @@ pub(crate) struct Publisher {
 struct NameResult {
     /// [`VERSION`].
     version: u8,
-    /// As in the query.
+    /// As in the query; of a notice, [`NOTICE`].
     number: u64,
-    /// The answer; `None` to the end of a process or job, and to a lookup that has waited long enough.
-    answer: Option<NameAnswerMessage>,
+    outcome: NameOutcome,
+}
+
+/// Outcome of a query.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum NameOutcome {
+    /// There is no answer: to the start or end of a process or job, to a lookup that has waited long enough,
+    /// to an operation that was withdrawn, and to its withdrawal.
+    None,
+    /// Answer to a request about a name.
+    Answer(NameAnswerMessage),
+    /// The next piece of the result of an operation ([`ConnectResult`](crate::other_runs::ConnectResult)).
+    Connected(Piece),
+    /// An operation has failed, with this status of PMIx.
+    Failed(i32),
+    /// Notice: the job with this namespace, which processes of the launcher were connected with, has ended.
+    Ended(Vec<u8>),
 }
 
 /// Version of the messages.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+
+/// Number of results that are notices.
+const NOTICE: u64 = u64::MAX;
+
+/// Bytes of a piece: the message around it fits into the record.
+const PIECE_BYTES: usize = CONTENT_MAX - 64;
+
+/// Most bytes of all pieces: the parts of an operation, and what stands around them.
+const PIECES_BYTES: usize = CONNECT_BYTES + (1 << 20);
 
 /// Reason for the end of a connection to another version.
 const OTHER_VERSION: EdgeError =
     EdgeError::Protocol("it has another version; run the same version of pmi-host on both sides");
+
+/// Reads a value that ends with the bytes.
+///
+/// # Errors
+///
+/// It is malformed, or bytes follow.
+fn read<'a, T: Deserialize<'a>>(content: &'a [u8]) -> Result<T, EdgeError> {
+    match postcard::take_from_bytes(content) {
+        Ok((value, [])) => Ok(value),
+        _ => Err(EdgeError::Protocol("it is malformed")),
+    }
+}
 
 /// Reads the key of a name server.
 ///
@@ -157,3 +244,31 @@ fn read_or_make_key(path: &Path) -> Result<RunKey, String> {
 
 /// Permissions of other users.
 const OTHERS: u32 = 0o077;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_fit_into_records_and_are_put_together() {
+        for len in [0, 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES] {
+            let bytes: Vec<u8> = (0..=250).cycle().take(len).collect();
+            let (mut pieces, mut whole) = (Vec::new(), None);
+            for piece in Piece::all(&bytes) {
+                assert_eq!(whole, None, "a piece behind the last one");
+                let request = NameServerRequest::Connect(piece);
+                let query = NameQuery { version: VERSION, number: u64::MAX, request };
+                let content = postcard::to_stdvec(&query).unwrap();
+                assert!(content.len() <= CONTENT_MAX);
+                let read: NameQuery = postcard::from_bytes(&content).unwrap();
+                let NameServerRequest::Connect(piece) = read.request else { panic!("{read:?}") };
+                whole = piece.append_to(&mut pieces).unwrap();
+            }
+            assert_eq!(whole, Some(bytes));
+        }
+        let mut pieces = vec![0; PIECES_BYTES];
+        let piece = |data| Piece { is_last: true, data };
+        assert!(piece(vec![0]).append_to(&mut pieces).is_err());
+        assert!(piece(Vec::new()).append_to(&mut pieces).is_ok());
+    }
+}

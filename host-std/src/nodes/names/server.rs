@@ -4,8 +4,12 @@ use super::super::edge::{Edge, EdgeError, EdgeProgress};
 use super::super::key::RunKey;
 use super::super::record::CONTENT_MAX;
 use super::client::SILENCE;
-use super::store::{NameStore, StoreAnswer};
-use super::{NameQuery, NameResult, OTHER_VERSION, VERSION, read_or_make_key};
+use super::connects::{ConnectDue, Connects};
+use super::store::{NameStore, QueryId};
+use super::{
+    NOTICE, NameOutcome, NameQuery, NameResult, NameServerRequest, OTHER_VERSION, PIECE_BYTES,
+    PIECES_BYTES, Piece, VERSION, read, read_or_make_key,
+};
 use crate::admission::limits::RejectionLog;
 use crate::admission::pending::Pending;
 use crate::admission::{EVICTED, PENDING_MAX, Policy};
@@ -18,7 +22,7 @@ use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::exit::{FAILED, complain, line, print, refuse};
 use pmi_host_base::usage::UsageError;
 use pmi_std::Stream;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -101,6 +105,7 @@ struct NameServer {
     pending: Pending<u32>,
     rejections: RejectionLog,
     names: NameStore,
+    connects: Connects,
 }
 
 /// Connection of a launcher.
@@ -108,7 +113,14 @@ struct NameLink {
     edge: Edge,
     /// End of the handshake; `None` once the key is proved.
     deadline: Option<Instant>,
+    /// Pieces of the part of an operation that is not complete.
+    pieces: Vec<u8>,
+    /// Results for which the connection had no room.
+    waiting: VecDeque<Vec<u8>>,
 }
+
+/// A result, and the query that it belongs to.
+type Due = (QueryId, NameOutcome);
 
 /// No value: the server only ends by an error.
 enum Never {}
@@ -126,6 +138,7 @@ impl NameServer {
             pending: Pending::default(),
             rejections: RejectionLog::default(),
             names: NameStore::new(),
+            connects: Connects::default(),
         })
     }
 
@@ -170,8 +183,8 @@ impl NameServer {
             for number in Vec::from_iter(over.map(|(number, _)| *number)) {
                 self.close(number, &io::Error::from(io::ErrorKind::TimedOut).into());
             }
-            let expired = self.names.expire(now);
-            self.send(expired);
+            let expired = self.names.expire(now).into_iter();
+            self.send(expired.map(|(query, _)| (query, NameOutcome::None)).collect());
         }
     }
 
@@ -189,7 +202,8 @@ impl NameServer {
             let number = self.next;
             self.next = number.wrapping_add(1);
             let deadline = Some(Instant::now() + HANDSHAKE_WITHIN);
-            self.links.insert(number, NameLink { edge, deadline });
+            let (pieces, waiting) = (Vec::new(), VecDeque::new());
+            self.links.insert(number, NameLink { edge, deadline, pieces, waiting });
             self.pending.insert(number, arrival.from.ip(), ());
             self.watch(number);
         }
@@ -197,48 +211,53 @@ impl NameServer {
     }
 
     fn serve_link(&mut self, number: u32, scratch: &mut [u8]) {
-        let Self { links, names, pending, .. } = self;
-        let Some(link) = links.get_mut(&number) else { return };
-        let mut answers = Vec::new();
-        let read = link.edge.read(scratch, |content| {
-            let NameQuery { version, number: query, request } = postcard::from_bytes(content)
-                .map_err(|_| EdgeError::Protocol("it is malformed"))?;
+        let Self { links, names, connects, pending, .. } = self;
+        let Some(NameLink { edge, deadline, pieces, waiting }) = links.get_mut(&number) else {
+            return;
+        };
+        let mut due = Vec::new();
+        let served = edge.read(scratch, |content| {
+            let NameQuery { version, number: query, request } = read(content)?;
             if version != VERSION {
                 return Err(OTHER_VERSION);
             }
-            answers.extend(names.handle((number, query), request));
+            due.extend(handle(names, connects, (number, query), (request, pieces))?);
             Ok(())
         });
-        if let Ok(EdgeProgress::Established) = read {
-            link.deadline = None;
+        if let Ok(EdgeProgress::Established) = served {
+            *deadline = None;
             pending.remove(number);
         }
-        match read.and_then(|_| link.edge.flush()) {
+        match served.and_then(|_| send_waiting(edge, waiting)) {
             Ok(()) => self.watch(number),
             Err(error) => self.close(number, &error),
         }
-        self.send(answers);
+        self.send(due);
     }
 
-    /// Sends answers to the launchers that have asked.
-    fn send(&mut self, answers: Vec<StoreAnswer>) {
+    /// Sends results to the launchers that have asked.
+    fn send(&mut self, due: Vec<Due>) {
         let mut receivers = BTreeSet::new();
-        for ((number, query), answer) in answers {
+        for ((number, query), outcome) in due {
             let Some(link) = self.links.get_mut(&number) else { continue };
-            let result = NameResult { version: VERSION, number: query, answer };
+            let result = NameResult { version: VERSION, number: query, outcome };
             let mut content = postcard::to_stdvec(&result).unwrap_or_default();
             if content.len() > CONTENT_MAX {
-                let answer = Some(NameAnswerMessage::Status(Status::OUT_OF_RESOURCE.0));
-                content = postcard::to_stdvec(&NameResult { answer, ..result }).unwrap_or_default();
+                let answer = NameAnswerMessage::Status(Status::OUT_OF_RESOURCE.0);
+                let outcome = NameOutcome::Answer(answer);
+                content =
+                    postcard::to_stdvec(&NameResult { outcome, ..result }).unwrap_or_default();
             }
-            link.edge.send(&content);
+            link.waiting.push_back(content);
             receivers.insert(number);
         }
         for number in receivers {
-            let Some(link) = self.links.get_mut(&number) else { continue };
+            let Some(NameLink { edge, waiting, .. }) = self.links.get_mut(&number) else {
+                continue;
+            };
             // A launcher that reads no answers gets no further ones.
-            match link.edge.flush() {
-                Ok(()) if link.edge.has_room() => self.watch(number),
+            match send_waiting(edge, waiting) {
+                Ok(()) if waiting.len() <= WAITING_MAX => self.watch(number),
                 Ok(()) => self.close(number, &EdgeError::Protocol("it reads no answers")),
                 Err(error) => self.close(number, &error),
             }
@@ -256,10 +275,83 @@ impl NameServer {
     fn close(&mut self, number: u32, error: &EdgeError) {
         let Some(link) = self.links.remove(&number) else { return };
         self.names.end_session(number);
+        let due = self.connects.end_session(number);
         let is_stranger = self.pending.remove(number) && !link.edge.was_probed(error);
         if is_stranger && self.rejections.next(Instant::now()).is_some() {
             let text = line(format_args!("a connection from {} {error}", link.edge.peer));
             let _ = io::stderr().write_all(text.as_bytes());
+        }
+        self.send(Vec::from_iter(results(due)));
+    }
+}
+
+/// Executes a request of a launcher. Returns the results that are due.
+///
+/// # Errors
+///
+/// A message that is not part of the protocol.
+fn handle(
+    names: &mut NameStore,
+    connects: &mut Connects,
+    query: QueryId,
+    (request, pieces): (NameServerRequest, &mut Vec<u8>),
+) -> Result<Vec<Due>, EdgeError> {
+    let none = (query, NameOutcome::None);
+    let ended = match request {
+        NameServerRequest::JobStarted { nspace, size } => {
+            connects.start_job(query.0, nspace, size);
+            return Ok(vec![none]);
+        }
+        NameServerRequest::Connect(piece) => {
+            let part = piece.append_to(pieces)?;
+            let due = part.map(|part| connects.add(query, &part));
+            return Ok(results(due.unwrap_or_default()).collect());
+        }
+        NameServerRequest::Withdraw { query: of } => {
+            let is_open = connects.withdraw((query.0, of));
+            let withdrawn = is_open.then_some(((query.0, of), NameOutcome::None));
+            return Ok(withdrawn.into_iter().chain([none]).collect());
+        }
+        NameServerRequest::RankEnded { ref nspace, rank } => {
+            connects.end_rank(query.0, nspace, rank)
+        }
+        NameServerRequest::JobEnded { ref nspace } => connects.end_job(query.0, nspace),
+        _ => Vec::new(),
+    };
+    let answers = names.handle(query, request).into_iter();
+    let answers = answers
+        .map(|(query, answer)| (query, answer.map_or(NameOutcome::None, NameOutcome::Answer)));
+    Ok(answers.chain(results(ended)).collect())
+}
+
+/// The results of operations as they are sent.
+fn results(due: Vec<ConnectDue>) -> impl Iterator<Item = Due> {
+    due.into_iter().flat_map(|due| match due {
+        ConnectDue::Connected(query, content) => {
+            let pieces = Piece::all(&content);
+            pieces.map(|piece| (query, NameOutcome::Connected(piece))).collect()
+        }
+        ConnectDue::Failed(query, status) => vec![(query, NameOutcome::Failed(status.0))],
+        ConnectDue::Ended(link, nspace) => vec![((link, NOTICE), NameOutcome::Ended(nspace))],
+    })
+}
+
+/// Sends what waits, as far as the connection has room.
+///
+/// # Errors
+///
+/// As for [`Edge::flush`].
+fn send_waiting(edge: &mut Edge, waiting: &mut VecDeque<Vec<u8>>) -> Result<(), EdgeError> {
+    loop {
+        while edge.has_room()
+            && let Some(content) = waiting.pop_front()
+        {
+            edge.send(&content);
+        }
+        edge.flush()?;
+        edge.set_more(!waiting.is_empty());
+        if waiting.is_empty() || !edge.has_room() {
+            return Ok(());
         }
     }
 }
@@ -270,5 +362,120 @@ pub(crate) const NAME_SERVER: &str = "name-server";
 const LISTEN: &str = "listen";
 const KEY: &str = "name-key";
 
+/// Most results that wait for a launcher: those of some operations, of up to a record each.
+const WAITING_MAX: usize = 4 * PIECES_BYTES / PIECE_BYTES;
+
 /// Longest time from a connection to the end of its handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::other_runs::tests::part;
+    use crate::other_runs::{ConnectPart, ConnectResult};
+
+    /// A name server without its connections.
+    struct Unconnected {
+        names: NameStore,
+        connects: Connects,
+        /// By connection.
+        pieces: BTreeMap<u32, Vec<u8>>,
+    }
+
+    impl Unconnected {
+        fn new() -> Self {
+            let (names, connects) = (NameStore::new(), Connects::default());
+            let mut server = Self { names, connects, pieces: BTreeMap::new() };
+            for (link, nspace) in [(1, "a"), (2, "b")] {
+                let started = NameServerRequest::JobStarted { nspace: nspace.into(), size: 2 };
+                assert_eq!(server.ask((link, 0), started), [((link, 0), NameOutcome::None)]);
+            }
+            server
+        }
+
+        fn ask(&mut self, query: QueryId, request: NameServerRequest) -> Vec<Due> {
+            let pieces = self.pieces.entry(query.0).or_default();
+            handle(&mut self.names, &mut self.connects, query, (request, pieces)).unwrap()
+        }
+
+        /// Sends a part piece by piece.
+        fn connect(&mut self, query: QueryId, part: &ConnectPart) -> Vec<Due> {
+            let content = postcard::to_stdvec(part).unwrap();
+            let pieces = Piece::all(&content).map(NameServerRequest::Connect);
+            pieces.flat_map(|piece| self.ask(query, piece)).collect()
+        }
+    }
+
+    /// A part with more data than a record holds.
+    fn long(nspace: &str, other: &str) -> ConnectPart {
+        let mut long = part(nspace, 2, &[(other, None)]);
+        long.own[0].data = vec![7; 5 * PIECE_BYTES];
+        long
+    }
+
+    #[test]
+    fn long_parts_and_results_travel_in_pieces() {
+        let mut server = Unconnected::new();
+        assert_eq!(server.connect((1, 5), &long("a", "b")), []);
+        let due = server.connect((2, 9), &long("b", "a"));
+        for (query, nspace) in [((1, 5), b"b"), ((2, 9), b"a")] {
+            let (mut pieces, mut whole) = (Vec::new(), None);
+            let own = due.iter().filter(|(of, _)| *of == query);
+            for (_, outcome) in own {
+                let NameOutcome::Connected(piece) = outcome else { panic!("{outcome:?}") };
+                assert_eq!(whole, None);
+                whole = piece.clone().append_to(&mut pieces).unwrap();
+            }
+            let result: ConnectResult = postcard::from_bytes(&whole.unwrap()).unwrap();
+            assert_eq!((&result.jobs[0].nspace[..], result.jobs.len()), (&nspace[..], 1));
+            assert_eq!(result.jobs[0].data.len(), 5 * PIECE_BYTES);
+        }
+    }
+
+    #[test]
+    fn withdrawn_operation_has_one_result_and_so_has_the_withdrawal() {
+        let mut server = Unconnected::new();
+        assert_eq!(server.connect((1, 5), &long("a", "b")), []);
+        let none = |number| ((1, number), NameOutcome::None);
+        let withdraw = || NameServerRequest::Withdraw { query: 5 };
+        assert_eq!(server.ask((1, 6), withdraw()), [none(5), none(6)]);
+        assert_eq!(server.ask((1, 7), withdraw()), [none(7)]);
+    }
+
+    #[test]
+    fn end_of_a_process_and_of_a_job_reaches_names_and_operations() {
+        let mut server = Unconnected::new();
+        assert_eq!(server.connect((1, 5), &long("a", "b")), []);
+        let ended = NameServerRequest::RankEnded { nspace: b"a".to_vec(), rank: 1 };
+        let failed = |number| ((1, number), NameOutcome::Failed(Status::LOST_CONNECTION.0));
+        assert_eq!(server.ask((1, 6), ended), [((1, 6), NameOutcome::None), failed(5)]);
+        server.connect((1, 7), &long("a", "b"));
+        assert!(!server.connect((2, 1), &long("b", "a")).is_empty());
+        let ended = NameServerRequest::JobEnded { nspace: b"b".to_vec() };
+        let notice = ((1, NOTICE), NameOutcome::Ended(b"b".to_vec()));
+        assert_eq!(server.ask((2, 2), ended), [((2, 2), NameOutcome::None), notice]);
+        assert_eq!(
+            server.connect((1, 8), &long("a", "b")),
+            [((1, 8), NameOutcome::Failed(Status::NOT_FOUND.0))]
+        );
+    }
+
+    #[test]
+    fn parts_without_an_end_are_refused() {
+        let mut server = Unconnected::new();
+        let piece = Piece { is_last: false, data: vec![0; PIECE_BYTES] };
+        let pieces = server.pieces.entry(1).or_default();
+        let mut sent = 0;
+        let error = loop {
+            let request = NameServerRequest::Connect(piece.clone());
+            let (names, connects) = (&mut server.names, &mut server.connects);
+            match handle(names, connects, (1, 5), (request, &mut *pieces)) {
+                Ok(due) => assert_eq!(due, []),
+                Err(error) => break error,
+            }
+            sent += 1;
+        };
+        assert!(matches!(error, EdgeError::Protocol("it is too long")), "{error}");
+        assert_eq!(sent, PIECES_BYTES / PIECE_BYTES);
+    }
+}

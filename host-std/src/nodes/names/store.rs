@@ -84,6 +84,10 @@ impl NameStore {
                 return self.end_rank(from, nspace, rank);
             }
             NameServerRequest::JobEnded { nspace } => return self.end_job(from, nspace),
+            // They concern no names.
+            NameServerRequest::JobStarted { .. }
+            | NameServerRequest::Connect(_)
+            | NameServerRequest::Withdraw { .. } => return Vec::new(),
         };
         let mut answers = vec![(from, answer)];
         self.lookups.answer(&mut self.server, &mut answers);

@@ -20,6 +20,17 @@ pub(crate) fn describe(plan: &Plan, hosts: Option<&PlacedHosts>, pid: u32) -> Op
     Shared::make(len, |bytes| facts.write(&mut Packer::new(bytes, Format::PLAIN)))
 }
 
+/// Packs the same for processes of other runs, which are on other nodes: what says where a reader of the
+/// own run is has no meaning there.
+pub(crate) fn describe_to_others(plan: &Plan, hosts: Option<&PlacedHosts>) -> Vec<u8> {
+    let facts = JobInfo::new(plan, hosts, 0);
+    let mut counted = Packer::new(&mut [], Format::PLAIN);
+    facts.write_to_others(&mut counted);
+    let mut bytes = vec![0; counted.len()];
+    facts.write_to_others(&mut Packer::new(&mut bytes, Format::PLAIN));
+    bytes
+}
+
 /// Packs the job-level information of a tool on this host, which is the one process of its namespace; `pid`
 /// is that of the launcher.
 pub(crate) fn describe_tool(nspace: &[u8], host: &str, pid: u32) -> Option<Shared> {
@@ -157,6 +168,14 @@ impl<'a> JobInfo<'a> {
             let peers = node.peers();
             array(keys::NODE_ARRAY, &self.node(number, node, &peers), to);
         }
+        self.write_apps_and_ranks(to, |known| known);
+    }
+
+    fn write_apps_and_ranks<'b>(
+        &'b self,
+        to: &mut Packer<'_>,
+        change: impl Fn(Known<'b>) -> Known<'b>,
+    ) {
         let mut first = 0;
         for (number, part) in (0..).zip(&self.plan.parts) {
             array(keys::APP_ARRAY, &self.app(number, part.ranks, first), to);
@@ -167,9 +186,41 @@ impl<'a> JobInfo<'a> {
             let to = to.one(Type::KVAL).text(Some(keys::PROC_BLOB)).of(Type::BYTE_OBJECT);
             to.nested(|to| {
                 to.one(Type::PROC_RANK).u32(rank);
-                facts.iter().for_each(|known| kval(*known, to));
+                facts.iter().for_each(|known| kval(change(*known), to));
             });
         }
+    }
+
+    /// Libraries look for their own node in descriptions of all jobs, by its number, and take the processes
+    /// that are listed there for those that share its memory.
+    fn write_to_others(&self, to: &mut Packer<'_>) {
+        let of_job = [
+            keys::JOB_SIZE,
+            keys::MAX_SIZE,
+            keys::JOBID,
+            keys::JOB_NAPPS,
+            keys::NUM_NODES,
+            keys::NODE_LIST,
+            keys::OFFSET,
+        ];
+        self.job(|known| {
+            if of_job.contains(&known.0) {
+                kval(known, to);
+            }
+        });
+        let of_node = [
+            keys::HOSTNAME,
+            keys::HOSTNAME_ALIASES,
+            keys::NODEID,
+            keys::NODE_SIZE,
+            keys::LOCAL_SIZE,
+        ];
+        for (number, node) in (0..).zip(&self.nodes) {
+            let known = self.node(number, node, "");
+            let known = known.into_iter().filter(|(key, _)| of_node.contains(key)).map(apart);
+            array(keys::NODE_ARRAY, &known.collect::<Vec<_>>(), to);
+        }
+        self.write_apps_and_ranks(to, apart);
     }
 
     fn job(&self, mut each: impl FnMut(Known<'_>)) {
@@ -290,6 +341,16 @@ impl<'a> JobInfo<'a> {
     }
 }
 
+/// Numbers nodes apart from those of other runs.
+fn apart(known: Known<'_>) -> Known<'_> {
+    match known {
+        (keys::NODEID, Fact::U32(node)) => {
+            (keys::NODEID, Fact::U32(node.saturating_add(OTHER_RUNS)))
+        }
+        other => other,
+    }
+}
+
 fn kval((key, fact): Known<'_>, to: &mut Packer<'_>) {
     value(fact, to.one(Type::KVAL).text(Some(key)));
 }
@@ -322,6 +383,9 @@ fn value(fact: Fact<'_>, to: &mut Packer<'_>) {
         }
     };
 }
+
+/// Number of the first node of another run; no run has as many nodes.
+const OTHER_RUNS: u32 = 1 << 24;
 
 /// The name of a host without its domain; `None` if it has none, or is an address.
 fn short_name(name: &[u8]) -> Option<&[u8]> {
@@ -404,6 +468,39 @@ mod tests {
             local,
             name.to_vec()
         ))));
+    }
+
+    #[test]
+    fn description_for_other_runs_places_no_process_beside_a_reader() {
+        let mut plan = crate::launch::plan::tests::plan(&[("./a", 4)]);
+        plan.placement.ranks = LocalRanks::default();
+        let mut placed = crate::placement::tests::placed("a:2,b:2", 4);
+        placed.hosts = vec!["a".to_owned(), "b".to_owned()];
+        let info = describe_to_others(&plan, Some(&placed));
+        let all = kvals(&info);
+        let value = |key: &[u8]| all.iter().find(|kval| kval.key == key).map(|kval| kval.value);
+        assert_eq!(value(keys::JOB_SIZE).unwrap().number(), Some(4));
+        assert_eq!(value(keys::NODE_LIST).unwrap().text(), Some(&b"a,b"[..]));
+        // Nothing about this node, and nothing that lists the processes of a node.
+        for key in [keys::NODEID, keys::SESSION_ARRAY, keys::NODE_MAP, keys::PROC_MAP] {
+            assert!(value(key).is_none(), "{}", key.escape_ascii());
+        }
+        let node_of = |number: u32| i64::from(OTHER_RUNS + number);
+        let nodes = all.iter().filter(|kval| kval.key == keys::NODE_ARRAY);
+        for (number, (host, kval)) in (0..).zip([&b"a"[..], b"b"].into_iter().zip(nodes)) {
+            let node = kval.value.array().unwrap();
+            assert_eq!(node.find(keys::HOSTNAME).unwrap().text(), Some(host));
+            assert_eq!(node.find(keys::NODEID).unwrap().number(), Some(node_of(number)));
+            for key in [keys::LOCAL_PEERS, keys::LOCAL_PROCS, keys::LOCAL_LEADER] {
+                assert!(node.find(key).is_none());
+            }
+        }
+        let ranks = all.iter().filter(|kval| kval.key == keys::PROC_BLOB).map(|kval| {
+            let mut from = Unpacker::new(kval.value.blob().unwrap(), Format::PLAIN);
+            let rank = from.one(Type::PROC_RANK).unwrap().u32().unwrap();
+            (rank, Kvals::after(from).find(keys::NODEID).unwrap().number().unwrap())
+        });
+        assert!(ranks.eq([(0, node_of(0)), (1, node_of(0)), (2, node_of(1)), (3, node_of(1))]));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod common;
 
 use common::library::{Library, MPICH_4, MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
 use common::tools::{ENDLESS, Place};
+use common::wheel::on_loopback;
 use common::{Ran, Running, host, pmix_program, run, shell, start};
 use std::fs;
 use std::io::Write;
@@ -128,6 +129,140 @@ fn programs_of_two_launchers_meet() {
     let mut second = host(["mpiexec", "-nameserver", &server.address, "-n", "2", program, "visit"]);
     run(MPICH_5.prepare(with_settings(&mut second, &server.settings))).exits_with(0);
     assert!(first.end().exits_with(0).out.ends_with("received 4711\n"));
+}
+
+/// All ranks of two launchers with these nodes work together.
+fn programs_work_together(library: &Library, name: &str, (first, second): (&[&str], &[&str])) {
+    let Some(program) = (library.build)("meet") else { return };
+    let program = program.to_str().unwrap();
+    let server = NameServer::start(name);
+    let job = |words: &[&str], ranks: &str, what: &[&str]| {
+        let mut command = server.run(&[words, &["-n", ranks, program], what].concat());
+        on_loopback(&mut command);
+        command
+    };
+    // Another one comes when the first has gone.
+    let serving = start(&mut job(first, "2", &["serve", "2"]));
+    serving.wait_for_output("published\n");
+    let ran = run(&mut job(second, "3", &["visit"])).exits_with(0).says_nothing();
+    assert_eq!(ran.out, "2 others, received 100, sum 3204\n");
+    let ran = run(&mut job(second, "1", &["visit"])).exits_with(0).says_nothing();
+    assert_eq!(ran.out, "2 others, received 100, sum 1201\n");
+    let ran = serving.end().exits_with(0).says_nothing();
+    let lines = ["3 others, received 1000, sum 3204", "1 others, received 1000, sum 1201"];
+    assert_eq!(in_order(&ran)[1..], lines);
+}
+
+#[test]
+fn programs_of_open_mpi_connect_with_those_of_another_launcher() {
+    for (library, name) in [(&OPEN_MPI_4, "connect4"), (&OPEN_MPI_5, "connect5")] {
+        programs_work_together(library, name, (&[], &[]));
+        let nodes = (&["--starter", "local:2"][..], &["--starter", "local:3"][..]);
+        programs_work_together(library, &format!("{name}-nodes"), nodes);
+    }
+}
+
+/// Two launchers whose PMIx processes, `a` and `b`, make these requests of each other.
+struct Meeting {
+    server: NameServer,
+    program: PathBuf,
+}
+
+impl Meeting {
+    fn new(test: &str) -> Option<Self> {
+        let program = pmix_program("pmix_meet")?;
+        Some(Self { server: NameServer::start(test), program })
+    }
+
+    fn start(&self, own: &str, other: &str, requests: &str) -> Running {
+        let words = ["-n", "1", self.program.to_str().unwrap(), own, other];
+        let words = [&words[..], &Vec::from_iter(requests.split(' '))].concat();
+        start(self.server.run(&words).stdin(Stdio::piped()))
+    }
+}
+
+#[test]
+fn data_of_pmix_is_read_under_another_launcher_from_a_connect_to_a_disconnect() {
+    let Some(meeting) = Meeting::new("connect-data") else { return };
+    // Longer than a message to the name server.
+    let colour = "red".repeat(30_000);
+    let requests = format!(
+        "put colour {colour} connect 0 get colour get absent get pmix.job.size put shape round fence get \
+         shape disconnect get other"
+    );
+    let both = [meeting.start("a", "b", &requests), meeting.start("b", "a", &requests)];
+    for running in both {
+        let ran = running.end().exits_with(0).says_nothing();
+        let answers = [
+            "put colour: done",
+            "connect 0: done",
+            &format!("get colour: {colour}"),
+            "get absent: -46",
+            "get pmix.job.size: 1",
+            "put shape: done",
+            "fence: done",
+            "get shape: round",
+            "disconnect: done",
+            "get other: -46",
+        ];
+        assert_eq!(in_order(&ran), answers);
+    }
+}
+
+#[test]
+fn connect_fails_when_the_other_launcher_or_the_name_server_is_lost() {
+    let Some(mut meeting) = Meeting::new("connect-lost") else { return };
+    // One that is terminated, and one whose process ends without an answer.
+    for requests in ["say ready line", "say ready"] {
+        let other = meeting.start("b", "a", requests);
+        let waits = meeting.start("a", "b", "say ready connect 0");
+        waits.wait_for_output("ready\n");
+        other.wait_for_output("ready\n");
+        if requests.ends_with("line") {
+            other.signal("KILL");
+        }
+        other.end();
+        let ran = waits.end().exits_with(0).says_nothing();
+        // The end of the other may arrive before the connect.
+        let lines = in_order(&ran);
+        assert!(matches!(lines[1..], ["connect 0: -61" | "connect 0: -46"]), "{lines:?}");
+    }
+    let other = meeting.start("b", "a", "say ready line");
+    let waits = meeting.start("a", "b", "say ready connect 0 connect 0");
+    waits.wait_for_output("ready\n");
+    other.wait_for_output("ready\n");
+    meeting.server.end();
+    let ran = waits.end().exits_with(0).says(&["the name server '127.0.0.1:"]);
+    assert_eq!(in_order(&ran)[1..], ["connect 0: -25", "connect 0: -25"]);
+    other.signal("KILL");
+    other.end();
+}
+
+#[test]
+fn connect_that_has_timed_out_may_be_tried_again() {
+    let Some(meeting) = Meeting::new("connect-again") else { return };
+    let mut late = meeting.start("b", "a", "put k v line connect 0 get k");
+    // What is known of a launcher goes with it.
+    let mut first = meeting.start("a", "b", "put k w connect 1 connect 0 get k line");
+    first.wait_for_output("connect 1: -24\n");
+    late.types("\n");
+    let ran = late.end().exits_with(0).says_nothing();
+    assert_eq!(in_order(&ran), ["put k: done", "connect 0: done", "get k: w"]);
+    first.types("\n");
+    let ran = first.end().exits_with(0).says_nothing();
+    assert_eq!(in_order(&ran), ["put k: done", "connect 1: -24", "connect 0: done", "get k: v"]);
+}
+
+#[test]
+fn process_that_no_launcher_has_is_unknown() {
+    let Some(meeting) = Meeting::new("connect-unknown") else { return };
+    let program = meeting.program.to_str().unwrap();
+    let words = ["-n", "1", program, "a", "=kvs_none", "connect", "0", "disconnect", "fence"];
+    let without_server = host(["run", "--starter", "local:1"]);
+    for mut command in [meeting.server.run(&[]), without_server, host(["run"])] {
+        let ran = run(command.args(words)).exits_with(0).says_nothing();
+        assert_eq!(in_order(&ran), ["connect 0: -46", "disconnect: -46", "fence: -46"]);
+    }
 }
 
 #[test]

@@ -190,6 +190,17 @@ pub(crate) fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> St
     )
 }
 
+/// Report on a connect with a job that this launcher does not know.
+pub(crate) fn other_launcher(plan: &Plan, rank: u32, nspace: &str) -> String {
+    format!(
+        "rank {rank} of {} ({} on {}) cannot connect with job '{nspace}', which this launcher does not \
+         know; start both with '--name-server' if it is that of another launcher (reported once)",
+        size(plan),
+        plan.program_names(),
+        plan.host_of(rank)
+    )
+}
+
 /// Report on a process mapping that is longer than a value may be; clients then compare host names.
 pub(crate) fn mapping_omitted(plan: &Plan, len_bytes: usize) -> String {
     format!(

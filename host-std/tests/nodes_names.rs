@@ -258,10 +258,13 @@ fn process_that_no_launcher_has_is_unknown() {
     let Some(meeting) = Meeting::new("connect-unknown") else { return };
     let program = meeting.program.to_str().unwrap();
     let words = ["-n", "1", program, "a", "=kvs_none", "connect", "0", "disconnect", "fence"];
-    let without_server = host(["run", "--starter", "local:1"]);
-    for mut command in [meeting.server.run(&[]), without_server, host(["run"])] {
-        let ran = run(command.args(words)).exits_with(0).says_nothing();
-        assert_eq!(in_order(&ran), ["connect 0: -46", "disconnect: -46", "fence: -46"]);
+    let answers = ["connect 0: -46", "disconnect: -46", "fence: -46"];
+    let ran = run(&mut meeting.server.run(&words)).exits_with(0).says_nothing();
+    assert_eq!(in_order(&ran), answers);
+    for starter in [&["run", "--starter", "local:1"][..], &["run"]] {
+        let ran = run(host(starter).args(words)).exits_with(0);
+        assert_eq!(in_order(&ran), answers);
+        ran.says(&["rank 0 of 1", "cannot connect with job 'kvs_none'", "'--name-server'"]);
     }
 }
 

@@ -208,6 +208,17 @@ pub enum Event {
         /// Length of the interval.
         after: Duration,
     },
+    /// A PMIx client has requested a connect with a job that the server does not know, mostly one of another
+    /// run. The request has failed.
+    #[cfg(feature = "pmix")]
+    UnknownJobConnected {
+        /// Its job.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
+        /// Start of the namespace of the other job.
+        nspace: Excerpt,
+    },
     /// A PMIx client waits for a debugger.
     #[cfg(feature = "pmix")]
     ReadyForDebug {

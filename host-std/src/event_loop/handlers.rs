@@ -86,6 +86,11 @@ impl EventLoop {
                     self.io.report(report::put_twice(plan, &key, ranks));
                 }
             }
+            ServerEvent::OtherLauncher { job, rank, nspace } => {
+                if let Some(plan) = self.jobs.plan(job) {
+                    self.io.report(report::other_launcher(plan, rank, &nspace));
+                }
+            }
             ServerEvent::MappingOmitted { job, len_bytes } => {
                 if let Some(plan) = self.jobs.plan(job) {
                     self.io.report(report::mapping_omitted(plan, len_bytes));

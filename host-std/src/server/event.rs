@@ -82,6 +82,15 @@ pub(crate) enum ServerEvent {
         /// Rank of the first put, and rank of the one that holds.
         ranks: [u32; 2],
     },
+    /// A rank has requested a connect with a job of another launcher, and no name server is known.
+    OtherLauncher {
+        /// Job of the rank.
+        job: JobId,
+        /// The rank.
+        rank: u32,
+        /// Namespace of the other job.
+        nspace: String,
+    },
     /// The process mapping of a job is longer than a value may be.
     MappingOmitted {
         /// The job.
@@ -204,6 +213,11 @@ pub(super) fn translate_event(
         Event::PutTwice { job, key, first, second } => {
             let key = printable(key.as_bytes());
             Some(ServerEvent::PutTwice { job, key, ranks: [first.0, second.0] })
+        }
+        Event::UnknownJobConnected { job, rank, nspace } => {
+            let is_first = !std::mem::replace(&mut service.pmix.has_unknown_connect, true);
+            let (rank, nspace) = (rank.0, printable(nspace.as_bytes()));
+            is_first.then_some(ServerEvent::OtherLauncher { job, rank, nspace })
         }
         Event::Joined { job, rank } => service.handle_joined(job, rank),
         Event::Signal { job, rank, signal } => {

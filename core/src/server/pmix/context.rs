@@ -99,6 +99,10 @@ pub(in crate::server) enum PmixEffect {
     },
     /// The rank has joined the collective at this place.
     Entered(usize),
+    /// The peer has requested a connect with a job of this name, which is unknown.
+    UnknownJob {
+        nspace: Excerpt,
+    },
     /// The peer has finalized.
     Left,
     /// The owner has to answer; the message stays in the inbox until the owner has read it.

@@ -17,7 +17,7 @@ use super::server::PmixServer;
 use super::shared_bytes::{SharedBytes, copy_bytes};
 use super::storage::{NamespaceOf, PmixSessionStateOf, PmixStorage, RanksOf};
 use crate::error::{Malformed, Misuse};
-use crate::ids::{JobId, ProcId, Rank};
+use crate::ids::{Excerpt, JobId, ProcId, Rank};
 use crate::server::{RemoteError, Storage};
 use crate::storage::{Slots, copy};
 use crate::store::BlockError;
@@ -202,7 +202,17 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         let deadline = self.view().deadline(&collective.infos, None);
         let request = CollectiveRequest::of(kind, &collective.procs, deadline);
         match self.view().pack_foreign(&collective.procs) {
-            None => self.join(state, tag, peer, request),
+            None => {
+                let mut names = collective.procs.procs().map(|proc| proc.nspace);
+                let unknown = names.find(|nspace| self.view().named(nspace).is_none());
+                match unknown.filter(|_| kind == CollectiveKind::Connect) {
+                    Some(nspace) => {
+                        state.push_response(tag, PmixResponse::Status(Status::NOT_FOUND));
+                        PmixEffect::UnknownJob { nspace: Excerpt::new(nspace.iter().copied()) }
+                    }
+                    None => self.join(state, tag, peer, request),
+                }
+            }
             Some(Ok(others)) => {
                 let participants = Participants::Known(&collective.procs);
                 let name = Some(others.as_ref());

@@ -66,6 +66,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
                 return self.check_fence(job);
             }
             PmixEffect::Entered(at) => return self.check_collective(at),
+            PmixEffect::UnknownJob { nspace } => Event::UnknownJobConnected { job, rank, nspace },
             PmixEffect::Left => {
                 self.disconnect(peer, Phase::Finalized);
                 return;

@@ -47,6 +47,8 @@ pub(crate) struct PmixService {
     stores: BTreeMap<u32, JobStore>,
     /// Committed data that is fetched from other nodes, and by them.
     pub(in crate::server) fetches: Fetches,
+    /// True if a connect with a job of another launcher was reported.
+    pub(in crate::server) has_unknown_connect: bool,
     /// Buffer for the connection that is being served. PMIx replies are long.
     scratch: Box<[u8]>,
 }
@@ -62,6 +64,7 @@ impl PmixService {
             tools: Tools::default(),
             stores: BTreeMap::new(),
             fetches: Fetches::default(),
+            has_unknown_connect: false,
             scratch: Box::default(),
         }
     }

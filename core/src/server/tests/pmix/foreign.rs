@@ -192,6 +192,14 @@ fn processes_of_other_runs_are_unknown_without_a_way_to_them() {
     for command in [Command::CONNECT, Command::DISCONNECT, Command::FENCE] {
         hall.join_runs(0, command, &[(NSPACE, WILDCARD), (OTHER, 0)], 0);
         assert_eq!(hall.status(0), Status::NOT_FOUND);
+        let event = hall.world.server.poll_event();
+        let Some(Event::UnknownJobConnected { job, rank, nspace }) = event else {
+            assert_ne!(command, Command::CONNECT);
+            assert_eq!(event, None);
+            continue;
+        };
+        assert_eq!((job, rank, nspace.as_bytes()), (hall.world.job, Rank(0), OTHER));
+        assert_eq!(command, Command::CONNECT);
     }
     assert_eq!(hall.world.server.poll_event(), None);
 }

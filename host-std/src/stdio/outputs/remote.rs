@@ -155,7 +155,22 @@ mod tests {
     use crate::poller::Poller;
     use crate::stdio::record::OutputRecord;
     use pmi_tree::NodeId;
+    use rustix::event::{PollFd, PollFlags, poll};
     use rustix::pipe::{PipeFlags, pipe_with};
+    use std::os::fd::OwnedFd;
+
+    /// A pipe, and a copy of its end for reading, which shows whether a writer is left.
+    fn pipe() -> (OwnedFd, OwnedFd, OwnedFd) {
+        let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).unwrap();
+        let copy = reader.try_clone().unwrap();
+        (reader, writer, copy)
+    }
+
+    /// Closes a pipe for writing. A process that another test starts just now may have it for a moment.
+    fn close(writer: OwnedFd, copy: &OwnedFd) {
+        drop(writer);
+        poll(&mut [PollFd::new(copy, PollFlags::empty())], None).unwrap();
+    }
 
     /// Records of a node of eight ranks, which have written these lines one after the other and ended.
     fn records(gather: Option<NodeGather>, lines: impl Fn(u32) -> String) -> Vec<u8> {
@@ -167,18 +182,18 @@ mod tests {
         let mut writers = Vec::new();
         for rank in 0..8 {
             for stream in Stream::BOTH {
-                let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).unwrap();
+                let (reader, writer, copy) = pipe();
                 let owner = StreamOwner { group: 0, rank };
                 outputs.add((rank, owner), stream, reader, &poller).unwrap();
-                writers.push((rank, stream, writer));
+                writers.push((rank, stream, writer, copy));
             }
         }
-        for (rank, stream, writer) in writers {
+        for (rank, stream, writer, copy) in writers {
             if stream == Stream::Out {
                 rustix::io::write(&writer, lines(rank).as_bytes()).unwrap();
                 outputs.read(stream, rank);
             }
-            drop(writer);
+            close(writer, &copy);
             outputs.read(stream, rank);
             records.extend(outputs.take_records());
         }
@@ -246,11 +261,11 @@ mod tests {
         outputs.prepare(0, 2).unwrap();
         outputs.expect_no_more(None);
         for rank in 0..2 {
-            let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).unwrap();
+            let (reader, writer, copy) = pipe();
             let owner = StreamOwner { group: 0, rank };
             outputs.add((rank, owner), Stream::Out, reader, &poller).unwrap();
             rustix::io::write(&writer, b"last\n").unwrap();
-            drop(writer);
+            close(writer, &copy);
             outputs.read(Stream::Out, rank);
             outputs.read(Stream::Out, rank);
             let (texts, ends) = read(&outputs.take_records());

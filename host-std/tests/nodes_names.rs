@@ -212,14 +212,16 @@ fn data_of_pmix_is_read_under_another_launcher_from_a_connect_to_a_disconnect() 
 #[test]
 fn connect_fails_when_the_other_launcher_or_the_name_server_is_lost() {
     let Some(mut meeting) = Meeting::new("connect-lost") else { return };
-    // One that is terminated, and one whose process ends without an answer.
-    for requests in ["say ready line", "say ready"] {
-        let other = meeting.start("b", "a", requests);
+    // One that is terminated, and one whose process ends without an answer. What it has published, which the
+    // other reads first, goes with it.
+    for is_killed in [true, false] {
+        let mut other = meeting.start("b", "a", "say ready line");
         let waits = meeting.start("a", "b", "say ready connect 0");
         waits.wait_for_output("ready\n");
         other.wait_for_output("ready\n");
-        if requests.ends_with("line") {
-            other.signal("KILL");
+        match is_killed {
+            true => other.signal("KILL"),
+            false => other.types("\n"),
         }
         other.end();
         let ran = waits.end().exits_with(0).says_nothing();

@@ -50,16 +50,14 @@ impl JobHosts {
             None => None,
         };
         if let Some(excluded) = &settings.excluded {
-            for Allocation { hosts, .. } in own.iter_mut().flatten().chain(&mut common) {
-                *hosts = std::mem::take(hosts).without(|name| excluded.names(name));
-                if hosts.hosts().is_empty() {
-                    let what = format!(
-                        "'--exclude-hosts {excluded}' leaves no host for ranks of a program; name others, as \
-                         '--hosts a,b'"
-                    );
-                    return Err(UsageError::Other { what });
-                }
-            }
+            let nothing_left = || {
+                format!(
+                    "'--exclude-hosts {excluded}' leaves no host for ranks of a program; name others, as \
+                     '--hosts a,b'"
+                )
+            };
+            let all = own.iter_mut().flatten().chain(&mut common);
+            leave_out(all, |name| excluded.names(name), nothing_left)?;
         }
         let node = slurm_node();
         if let Some(nodes) = settings.nodes {
@@ -83,22 +81,14 @@ impl JobHosts {
             };
             *hosts = std::mem::take(hosts).with_own_name(&own_name, &is_here);
         }
-        for Allocation { hosts, .. } in lists {
-            *hosts = std::mem::take(hosts).without(|name| excluded.iter().any(|one| one == name));
-            if hosts.hosts().is_empty() {
-                return Err(UsageError::Other { what: NO_HOST_LEFT.to_owned() });
-            }
-        }
+        let is_excluded = |name: &str| excluded.iter().any(|one| one == name);
+        leave_out(lists.into_iter(), is_excluded, || NO_HOST_LEFT.to_owned())?;
         if !settings.local {
             if is_needed && common.is_none() {
                 return Err(UsageError::Other { what: NO_OTHER_HOST.to_owned() });
             }
-            for Allocation { hosts, .. } in own.iter_mut().flatten().chain(&mut common) {
-                *hosts = std::mem::take(hosts).without(|name| name == own_name);
-                if hosts.hosts().is_empty() {
-                    return Err(UsageError::Other { what: NO_OTHER_HOST.to_owned() });
-                }
-            }
+            let all = own.iter_mut().flatten().chain(&mut common);
+            leave_out(all, |name| name == own_name, || NO_OTHER_HOST.to_owned())?;
         }
         let is_named = common.is_some();
         let common = common.unwrap_or_else(|| {
@@ -159,6 +149,21 @@ impl JobHosts {
         };
         Ok(Some(placed).filter(is_needed))
     }
+}
+
+/// Takes hosts out of lists, of which each must keep one; `nothing_left` is the message otherwise.
+fn leave_out<'a>(
+    lists: impl Iterator<Item = &'a mut Allocation>,
+    is_excluded: impl Fn(&str) -> bool,
+    nothing_left: impl Fn() -> String,
+) -> Result<(), UsageError> {
+    for Allocation { hosts, .. } in lists {
+        *hosts = std::mem::take(hosts).without(&is_excluded);
+        if hosts.hosts().is_empty() {
+            return Err(UsageError::Other { what: nothing_left() });
+        }
+    }
+    Ok(())
 }
 
 /// Leaves the first `nodes` hosts in the list.

@@ -92,7 +92,7 @@ pub(crate) fn brokers(text: &str) -> Result<Vec<Broker>, String> {
                 children.core
             ));
         };
-        if usize::try_from(count).is_ok_and(|count| count > rest.len()) {
+        if u64::try_from(rest.len()).is_ok_and(|left| count > left) {
             return Err("the resource set of Flux has more brokers than names of nodes".to_owned());
         }
         let ranks = ranks.into_iter().flatten();

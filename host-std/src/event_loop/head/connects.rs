@@ -184,7 +184,7 @@ mod tests {
         assert!(operations.add(NodeId(1), part(4, false)));
         let gathering = ended(&mut operations).unwrap();
         assert_eq!((gathering.data(), gathering.is_partial()), (vec![4, 5], false));
-        // Each node is told the number of its own part.
+        // The result for each node has the number of its own part.
         let reply = |number| OperationReply::NotConnected(number, -61);
         let to = |node, number| (Destination::Node(NodeId(node)), reply(number));
         assert_eq!(results(gathering.parts, 2, reply), [to(1, 4), to(2, 5)]);

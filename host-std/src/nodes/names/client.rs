@@ -29,7 +29,7 @@ pub(crate) struct NameClient {
     /// Number of the next query.
     next: u64,
     waiting: BTreeMap<u64, WaitingQuery>,
-    /// Jobs whose ends the server is told, and those of all their processes.
+    /// Jobs of this run: their ends, and those of their processes, are reported to the server.
     jobs: BTreeSet<Vec<u8>>,
     /// Tools that the server knows, by their namespaces.
     publishers: BTreeSet<Vec<u8>>,

@@ -14,19 +14,14 @@ use std::os::unix::ffi::OsStrExt;
 /// `pid` is that of the launcher.
 pub(crate) fn describe(plan: &Plan, hosts: Option<&PlacedHosts>, pid: u32) -> Option<Shared> {
     let facts = JobInfo::new(plan, hosts, pid);
-    let mut counted = Packer::new(&mut [], Format::PLAIN);
-    facts.write(&mut counted);
-    let len = counted.len();
-    Shared::make(len, |bytes| facts.write(&mut Packer::new(bytes, Format::PLAIN)))
+    packed(|to| facts.write(to))
 }
 
 /// Packs the same for processes of other runs, which are on other nodes: what says where a reader of the
 /// own run is has no meaning there.
 pub(crate) fn describe_to_others(plan: &Plan, hosts: Option<&PlacedHosts>) -> Vec<u8> {
     let facts = JobInfo::new(plan, hosts, 0);
-    let mut counted = Packer::new(&mut [], Format::PLAIN);
-    facts.write_to_others(&mut counted);
-    let mut bytes = vec![0; counted.len()];
+    let mut bytes = vec![0; packed_len(|to| facts.write_to_others(to))];
     facts.write_to_others(&mut Packer::new(&mut bytes, Format::PLAIN));
     bytes
 }
@@ -50,14 +45,11 @@ pub(crate) fn describe_tool(nspace: &[u8], host: &str, pid: u32) -> Option<Share
         (keys::LOCAL_SIZE, Fact::U32(1)),
         (keys::LOCAL_LEADER, Fact::Rank(0)),
     ];
-    let write = |to: &mut Packer<'_>| {
+    packed(|to| {
         job.iter().for_each(|known| kval(*known, to));
         array(keys::SESSION_ARRAY, &session, to);
         array(keys::NODE_ARRAY, &node, to);
-    };
-    let mut counted = Packer::new(&mut [], Format::PLAIN);
-    write(&mut counted);
-    Shared::make(counted.len(), |bytes| write(&mut Packer::new(bytes, Format::PLAIN)))
+    })
 }
 
 /// A value of one of the types that occur.
@@ -339,6 +331,18 @@ impl<'a> JobInfo<'a> {
         let spawner = self.plan.spawner.as_ref()?;
         Some(Fact::Proc(spawner.kvsname.as_bytes(), spawner.rank))
     }
+}
+
+/// Packs what `write` writes.
+fn packed(write: impl Fn(&mut Packer<'_>)) -> Option<Shared> {
+    Shared::make(packed_len(&write), |bytes| write(&mut Packer::new(bytes, Format::PLAIN)))
+}
+
+/// Number of bytes that `write` writes.
+fn packed_len(write: impl Fn(&mut Packer<'_>)) -> usize {
+    let mut counted = Packer::new(&mut [], Format::PLAIN);
+    write(&mut counted);
+    counted.len()
 }
 
 /// Numbers nodes apart from those of other runs.

@@ -54,7 +54,7 @@ fn parts_of_two_launchers_are_handed_over_in_any_order() {
             assert_eq!(received(&due[1], order[1]), [[b"b", b"a"][order[1] as usize - 1]]);
         }
         assert!(connects.open.is_empty());
-        // Each is told once that the job of the other has ended.
+        // Each launcher receives one notice of the end of the job of the other.
         assert_eq!(connects.end_job(2, b"b"), [ConnectDue::Ended(1, b"b".to_vec())]);
         assert_eq!(connects.end_session(2), []);
         assert_eq!(connects.end_session(1), []);

@@ -128,10 +128,7 @@ fn wire_that_is_slow_and_drops_packets_loses_nothing_of_a_run() {
     for host in IMPAIRED {
         hosts.narrow(host).unwrap();
     }
-    check_run_over_wires(&hosts);
-    for host in IMPAIRED {
-        assert!(hosts.dropped_count(host) > 0, "host {host}");
-    }
+    check_runs_over_wires(&hosts, 1, |host| hosts.dropped_count(host));
 }
 
 #[test]
@@ -140,10 +137,7 @@ fn wire_that_loses_every_20th_packet_loses_nothing_of_a_run() {
     for host in IMPAIRED {
         let Some(()) = lose_packets(&hosts, host) else { return };
     }
-    check_run_over_wires(&hosts);
-    for host in IMPAIRED {
-        assert!(hosts.lost_count(host) > 10, "host {host}");
-    }
+    check_runs_over_wires(&hosts, 10, |host| hosts.lost_count(host));
 }
 
 #[test]
@@ -152,14 +146,26 @@ fn wire_that_delays_packets_loses_nothing_of_a_run() {
     for host in IMPAIRED {
         let Some(()) = delay_frames(&mut hosts, host) else { return };
     }
-    check_run_over_wires(&hosts);
-    for host in IMPAIRED {
-        assert!(hosts.delayed_count(host) > 100, "host {host}");
-    }
+    check_runs_over_wires(&hosts, 100, |host| hosts.delayed_count(host));
 }
 
 /// Hosts with a bad wire: one next to the head, and one below it.
 const IMPAIRED: [u32; 2] = [1, 6];
+
+/// Runs jobs until each bad wire has met as many packets as `least`. One run may send few: the kernel joins packets
+/// that follow each other closely.
+fn check_runs_over_wires(hosts: &SshHosts, least: u64, count: impl Fn(u32) -> u64) {
+    for _ in 0..RUNS_MAX {
+        check_run_over_wires(hosts);
+        if IMPAIRED.iter().all(|host| count(*host) >= least) {
+            return;
+        }
+    }
+    panic!("the wires meet {:?} packets in {RUNS_MAX} runs", IMPAIRED.map(count));
+}
+
+/// Runs that meet enough packets, many times over.
+const RUNS_MAX: usize = 20;
 
 /// Runs jobs whose output has to be complete.
 fn check_run_over_wires(hosts: &SshHosts) {

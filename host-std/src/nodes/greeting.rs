@@ -34,8 +34,12 @@ pub(super) enum NodeGreeting {
     },
     /// Answer to [`Attach`](Self::Attach): the connection is an edge now.
     Welcome,
-    /// A placed node is connected to its parent.
-    Attached,
+    /// A placed node is connected to a parent. The head learns which one from the node itself, because a
+    /// report of that parent may be lost with it.
+    Attached {
+        /// Number of the parent.
+        parent: u32,
+    },
     /// A placed node requests the commands of the node servers that it is to start.
     StartRequest {
         /// Number of the node.
@@ -200,7 +204,7 @@ mod tests {
             NodeGreeting::Refused("no".to_owned()),
             NodeGreeting::Attach { node: 7 },
             NodeGreeting::Welcome,
-            NodeGreeting::Attached,
+            NodeGreeting::Attached { parent: 1 },
             NodeGreeting::StartRequest { node: 7 },
             NodeGreeting::Start(StarterCommand {
                 words: vec!["ssh".to_owned()],

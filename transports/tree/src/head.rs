@@ -43,6 +43,8 @@ pub(crate) struct HeadState {
     pub(crate) held: VecDeque<HeldOutput>,
     /// Nodes that are not below their first parents, with their attachments and parents.
     located: BTreeMap<NodeId, (u32, NodeId)>,
+    /// First parents, by the nodes' own reports, where these are others than those of their numbers.
+    noted: BTreeMap<NodeId, NodeId>,
     suspects: BTreeMap<NodeId, Suspect>,
     /// Nodes that collective operations do not wait for.
     pub(crate) excluded: BTreeSet<NodeId>,
@@ -58,16 +60,15 @@ impl HeadState {
             issued_bytes: 0,
             held: VecDeque::new(),
             located: BTreeMap::new(),
+            noted: BTreeMap::new(),
             suspects: BTreeMap::new(),
             excluded: BTreeSet::new(),
         }
     }
 
     fn parent_of(&self, node: NodeId, radix: u32) -> Option<NodeId> {
-        match self.located.get(&node) {
-            Some((_, parent)) => Some(*parent),
-            None => node.parent(radix),
-        }
+        let located = self.located.get(&node).map(|(_, parent)| *parent);
+        located.or_else(|| self.noted.get(&node).copied()).or_else(|| node.parent(radix))
     }
 
     /// True if the way from a node to the head passes `other`, or begins there, before a node where it
@@ -104,6 +105,33 @@ impl TreeNode {
             }
             self.expel(node);
             self.check_all_complete();
+        }
+        Ok(())
+    }
+
+    /// At the head: records the first parent of a node, as the node itself reports it outside of the tree.
+    ///
+    /// Parents report children that are not theirs by number, too. If such a parent is lost before its report
+    /// arrives, the head gives the node time to attach itself elsewhere, as all nodes below a lost one.
+    ///
+    /// # Errors
+    ///
+    /// [`TreeError::NoNode`] for the head and for numbers of no node, [`TreeError::OutOfRange`] for a parent
+    /// that is not an ancestor, [`TreeError::Over`] at other nodes; nothing changes.
+    pub fn note_parent(&mut self, node: NodeId, parent: NodeId) -> Result<(), TreeError> {
+        let Some(head) = &mut self.head else { return Err(TreeError::Over) };
+        if node == NodeId::HEAD || node.0 >= self.config.nodes {
+            return Err(TreeError::NoNode(node));
+        }
+        if !node.is_below(parent, self.config.radix) {
+            return Err(TreeError::OutOfRange("the parent of a node"));
+        }
+        // Every node is taken to be below the parent of its number, and reports of parents are younger.
+        if node.parent(self.config.radix) != Some(parent) && !head.located.contains_key(&node) {
+            head.noted.insert(node, parent);
+            if self.banned.contains(&parent) {
+                self.suspect_below(parent);
+            }
         }
         Ok(())
     }

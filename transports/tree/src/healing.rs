@@ -258,6 +258,11 @@ impl TreeNode {
             if let Some(edge) = self.edges.get_mut(&peer) {
                 edge.refuse(refusal);
             }
+            // The head takes it for a child of this node unless it attaches itself elsewhere.
+            if refusal != Refusal::Excluded {
+                self.gone.insert(peer);
+                self.report_gone(peer, false);
+            }
             return Ok(());
         }
         let (me, radix) = (self.config.node, self.config.radix);

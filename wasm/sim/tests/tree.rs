@@ -17,7 +17,7 @@ fn seeds_break_no_rule() {
 /// that the next output to the nodes above it was late (231973).
 #[test]
 fn seeds_of_former_defects_break_no_rule() {
-    for seed in [16_598, 16_701, 18_778, 231_973] {
+    for seed in [16_598, 16_701, 18_778, 231_973, 910_314] {
         assert_eq!(tree::run(seed, None).violation, None, "seed {seed}");
     }
 }

@@ -150,9 +150,15 @@ impl Network {
             (LinkState::Accepted, NodeGreeting::Attach { node }) => {
                 self.handle_attach(number, node)
             }
-            (LinkState::Placed(node), NodeGreeting::Attached) => {
+            (LinkState::Placed(node), NodeGreeting::Attached { parent }) => {
+                if let Some(tree) = &mut self.tree
+                    && tree.note_parent(NodeId(node), NodeId(parent)).is_err()
+                {
+                    return Ok(Err(EdgeError::Protocol("a parent is out of place")));
+                }
                 self.links.all.remove(&number);
                 self.events.push_back(NetworkEvent::Attached { node });
+                self.collect_tree_events(poller)?;
             }
             (LinkState::Joining, NodeGreeting::Place(place)) => {
                 self.handle_place(number, place, poller)?
@@ -374,9 +380,10 @@ impl Network {
     fn leave_head(&mut self, poller: &Poller) -> io::Result<()> {
         let is_leaving = |state: LinkState| state == LinkState::Leaving;
         let link = self.links.all.iter_mut().find(|(_, link)| is_leaving(link.state));
-        if let Some((number, link)) = link {
+        let parent = self.tree.as_ref().and_then(TreeNode::parent);
+        if let (Some((number, link)), Some(parent)) = (link, parent) {
             let number = *number;
-            link.edge.send(&NodeGreeting::Attached.encode());
+            link.edge.send(&NodeGreeting::Attached { parent: parent.0 }.encode());
             self.write(number, poller)?;
             self.links.all.remove(&number);
         }

@@ -179,6 +179,60 @@ fn node_that_joins_below_an_ancestor_is_not_awaited_by_its_first_parent() {
 }
 
 #[test]
+fn node_that_is_lost_with_its_first_parent_is_found_by_its_own_report() {
+    for (kill_after, is_late) in (0..8).flat_map(|steps| [(steps, false), (steps, true)]) {
+        let mut net = Net::new(3, 1);
+        net.grow(1, 1);
+        // Node 2 might not have known it yet.
+        net.connect(NodeId(3), NodeId(1));
+        for _ in 0..kill_after {
+            net.step();
+        }
+        if !is_late {
+            net.node(0).note_parent(NodeId(3), NodeId(1)).unwrap();
+        }
+        net.kill(1);
+        net.kill(3);
+        contribute(&mut net, 2, 1);
+        net.wait(Duration::from_secs(1));
+        if is_late {
+            net.node(0).note_parent(NodeId(3), NodeId(1)).unwrap();
+        }
+        net.wait(Duration::from_secs(8));
+        let lost = net.events[0].iter().filter_map(|event| match event {
+            TreeEvent::NodeLost { node, .. } => Some(node.0),
+            _ => None,
+        });
+        assert_eq!(lost.collect::<Vec<_>>(), [1, 3], "killed after {kill_after}");
+        [1, 3].into_iter().for_each(|node| net.node(0).exclude(NodeId(node)).unwrap());
+        net.run();
+        assert_eq!(results(&net, 1)[2], Some(nodes(2..3)), "killed after {kill_after}");
+    }
+}
+
+#[test]
+fn own_reports_of_parents_change_nothing_about_nodes_that_are_attached() {
+    let mut net = Net::new(22, 4);
+    for node in 1..22 {
+        let parent = net.node(node).parent().unwrap();
+        net.node(0).note_parent(NodeId(node), parent).unwrap();
+    }
+    net.kill(1);
+    net.wait(Duration::from_secs(2));
+    // This arrives late: the node is below the head by now.
+    net.node(0).note_parent(NodeId(5), NodeId(1)).unwrap();
+    net.wait(Duration::from_secs(8));
+    let lost = net.events[0].iter().filter(|event| matches!(event, TreeEvent::NodeLost { .. }));
+    assert_eq!(lost.count(), 1);
+    let mut refused =
+        |node: u32, parent: u32| net.node(0).note_parent(NodeId(node), NodeId(parent)).unwrap_err();
+    assert_eq!(refused(0, 0), TreeError::NoNode(NodeId(0)));
+    assert_eq!(refused(22, 5), TreeError::NoNode(NodeId(22)));
+    assert_eq!(refused(21, 2), TreeError::OutOfRange("the parent of a node"));
+    assert_eq!(net.node(5).note_parent(NodeId(21), NodeId(5)), Err(TreeError::Over));
+}
+
+#[test]
 fn node_that_does_not_come_is_excluded() {
     let mut net = Net::new(3, 4);
     net.grow(2, 0);

@@ -5,7 +5,7 @@ use pmi_core::wire::nodes::{
     self, AttachFrame, CHUNK_BYTES, CollectiveId, Content, ContributionPart, MessageFrame,
     MovedNode, NodeBytes, NodeFrame, Refusal, Target, VERSION,
 };
-use pmi_tree::{CloseReason, NodeId, TreeConfig, TreeError, TreeEvent, TreeNode};
+use pmi_tree::{CloseReason, EdgeLoss, NodeId, TreeConfig, TreeError, TreeEvent, TreeNode};
 
 const NOW: Instant = Instant::ZERO;
 const ID: CollectiveId = CollectiveId { job: 0, kind: 0, number: 1 };
@@ -249,6 +249,19 @@ fn children_of_another_version_or_tree_get_the_reason() {
     let mut node = TreeNode::new(TreeConfig::new(NodeId(1), 22));
     node.connected(NodeId(5), NOW);
     assert!(node.receive(NodeId(5), &written(&other), NOW).is_err());
+}
+
+#[test]
+fn refused_child_that_attaches_itself_nowhere_is_lost() {
+    for refused in [AttachFrame { version: VERSION + 1, ..attach(1) }, attach(1)] {
+        let mut head = TreeNode::new(TreeConfig::new(NodeId(0), 3));
+        head.connected(NodeId(1), NOW);
+        head.receive(NodeId(1), &written(&NodeFrame::Attach(refused)), NOW).unwrap();
+        let due = head.poll_timeout().unwrap();
+        head.handle_timeout(due);
+        let (node, parent, loss) = (NodeId(1), NodeId(0), EdgeLoss::Closed);
+        assert_eq!(head.poll_event(), Some(TreeEvent::NodeLost { node, parent, loss }));
+    }
 }
 
 #[test]

@@ -38,6 +38,11 @@ enum Action {
     Talk(usize),
     Fault(TreeFault),
     Exclude(NodeId),
+    /// The head receives a node's own report of its first parent.
+    NoteParent {
+        node: NodeId,
+        parent: NodeId,
+    },
 }
 
 /// A node and its surroundings.
@@ -48,6 +53,8 @@ struct SimNode {
     fate: Fate,
     is_isolated: bool,
     was_attached: bool,
+    /// True once the head has its own report of its first parent.
+    is_noted: bool,
     /// The parent of the last entry about it.
     parent: Option<NodeId>,
     peers: BTreeMap<NodeId, usize>,
@@ -70,6 +77,7 @@ impl SimNode {
             node: Some(node),
             fate: Fate::Alive { is_attached: false },
             is_isolated: false,
+            is_noted: false,
             parent: None,
             peers: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -355,6 +363,7 @@ impl TreeWorld {
                 }
                 self.touch(NodeId::HEAD);
             }
+            Action::NoteParent { node, parent } => self.note_parent(node, parent),
         }
     }
 
@@ -373,11 +382,15 @@ impl TreeWorld {
         let time = self.time;
         let sim = self.sim_mut(me);
         let Some(node) = &sim.node else { return };
-        sim.was_attached |= node.is_attached();
+        let is_first = node.is_attached() && !sim.was_attached;
+        sim.was_attached |= is_first;
         let parent = attached(sim);
         if sim.parent != parent {
             sim.parent = parent;
             self.note(|| TreeRecord::Attached { node: me, parent });
+        }
+        if let Some(parent) = parent.filter(|_| is_first) {
+            self.after(self.plan.latency.to, Action::NoteParent { node: me, parent });
         }
         let sim = self.sim_mut(me);
         let Some(node) = &sim.node else { return };

@@ -115,7 +115,7 @@ impl TreeWorld {
         self.note(|| TreeRecord::Fault(fault));
         match fault {
             TreeFault::Kill(node) => {
-                self.hit(node);
+                self.hit(node, false);
                 self.sim_mut(node).node = None;
                 let is_reset = self.rng.chance(Percent(50));
                 let peers: Vec<(NodeId, usize)> =
@@ -129,7 +129,7 @@ impl TreeWorld {
                 }
             }
             TreeFault::Isolate(node) => {
-                self.hit(node);
+                self.hit(node, true);
                 self.sim_mut(node).is_isolated = true;
             }
             TreeFault::Cut(node) | TreeFault::Mute(node) => {
@@ -159,17 +159,31 @@ impl TreeWorld {
         );
     }
 
-    /// Marks a node as lost. The starter reports those that were never attached.
-    fn hit(&mut self, node: NodeId) {
+    /// Marks a node as lost. The starter reports those of which the head has no report of their own that they
+    /// are attached.
+    fn hit(&mut self, node: NodeId, is_isolated: bool) {
         let sim = self.sim_mut(node);
         let is_new = matches!(sim.fate, Fate::Alive { .. });
-        let was_attached = sim.was_attached;
+        let has_reported = if is_isolated { sim.is_noted } else { sim.was_attached };
         if is_new {
             sim.fate = Fate::Hit;
         }
-        if is_new && !was_attached {
+        if is_new && !has_reported {
             self.after(START_REPORT, Action::Exclude(node));
         }
+    }
+
+    /// The report that a node has sent when it was attached arrives.
+    pub(super) fn note_parent(&mut self, node: NodeId, parent: NodeId) {
+        if self.sim(node).is_isolated || self.sim(NodeId::HEAD).is_isolated {
+            return;
+        }
+        self.sim_mut(node).is_noted = true;
+        if let Some(head) = &mut self.sim_mut(NodeId::HEAD).node {
+            let is_done = head.note_parent(node, parent).is_ok();
+            debug_assert!(is_done, "the parent is an ancestor");
+        }
+        self.touch(NodeId::HEAD);
     }
 
     /// The event that the owner of a node receives.

@@ -3,6 +3,7 @@
 use crate::runtime_dir;
 use pmi_core::auth::{Challenge, Label, NONCE_DIGITS, Nonce, Secret};
 use rustix::fs::{FlockOperation, flock};
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -157,7 +158,10 @@ impl Drop for GeneratedSecret {
 
 pub(crate) fn random<const LEN: usize>() -> io::Result<[u8; LEN]> {
     let mut random = [0; LEN];
-    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let mut len_bytes = 0;
+    while len_bytes < LEN {
+        len_bytes += getrandom(&mut random[len_bytes..], GetRandomFlags::empty())?;
+    }
     Ok(random)
 }
 

@@ -7,12 +7,13 @@ use crate::admission::secret::random;
 use crate::poller::{Interest, Poller, Token};
 use rustix::io::Errno;
 use rustix::net::sockopt::{
-    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
+    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay,
     set_tcp_user_timeout,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Connection to another node server.
@@ -73,18 +74,16 @@ pub(super) enum EdgeProgress {
 }
 
 impl Edge {
-    /// Takes a connection that was accepted.
+    /// Takes a connection that was accepted by a [prepared](prepare) socket, and begins the handshake.
     ///
     /// # Errors
     ///
     /// Errors of the system.
-    pub(super) fn accepted(
-        stream: TcpStream,
-        peer: SocketAddr,
-        (key, timeout): (&RunKey, Duration),
-    ) -> io::Result<Self> {
-        prepare(&stream, timeout)?;
-        Self::new(stream, peer, LinkSide::Acceptor, key)
+    pub(super) fn accepted(stream: TcpStream, peer: SocketAddr, key: &RunKey) -> io::Result<Self> {
+        let mut edge = Self::new(stream, peer, LinkSide::Acceptor, key)?;
+        // The socket has room for that; a connection that is lost already is reported when it is read.
+        let _ = edge.flush();
+        Ok(edge)
     }
 
     /// Begins to connect to `peer`.
@@ -281,17 +280,22 @@ impl Edge {
     }
 }
 
-/// Prepares a socket: no delay of small messages, and an end of the connection when the other machine has
-/// been silent for `timeout`, whether anything was sent to it or not.
-fn prepare(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
-    stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
-    set_tcp_user_timeout(stream, u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX))?;
-    set_socket_keepalive(stream, true)?;
-    set_tcp_keepidle(stream, PROBE)?;
-    set_tcp_keepintvl(stream, PROBE)?;
+/// Prepares a socket of a connection, or one that listens, whose connections inherit its options: no delay of
+/// small messages, and an end of the connection when the other machine has been silent for `timeout`, whether
+/// anything was sent to it or not.
+///
+/// # Errors
+///
+/// Errors of the system.
+pub(super) fn prepare(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
+    let socket = socket.as_fd();
+    set_tcp_nodelay(socket, true)?;
+    set_tcp_user_timeout(socket, u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX))?;
+    set_socket_keepalive(socket, true)?;
+    set_tcp_keepidle(socket, PROBE)?;
+    set_tcp_keepintvl(socket, PROBE)?;
     let probes = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).clamp(1, PROBES_MAX);
-    Ok(set_tcp_keepcnt(stream, probes)?)
+    Ok(set_tcp_keepcnt(socket, probes)?)
 }
 
 /// Time between two probes of a silent machine, the least that the system supports.
@@ -315,7 +319,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let initiator = Edge::connect(address, (keys[0], TIMEOUT)).unwrap();
         let (stream, from) = listener.accept().unwrap();
-        [initiator, Edge::accepted(stream, from, (keys[1], TIMEOUT)).unwrap()]
+        stream.set_nonblocking(true).unwrap();
+        [initiator, Edge::accepted(stream, from, keys[1]).unwrap()]
     }
 
     /// Serves both ends until `until` holds, or one of them fails.

@@ -223,9 +223,9 @@ impl NodeServers {
             self.handle_late(now);
             self.start_due(poller);
         }
-        let is_decided = self.missing().is_empty();
-        let is_due = is_decided || self.failed.deadline().is_some_and(|deadline| now >= deadline);
-        if is_due && !self.failed.reasons.is_empty() && self.patience.take().is_some() {
+        let is_late = || self.failed.deadline().is_some_and(|deadline| now >= deadline);
+        let is_due = || is_late() || self.missing().is_empty();
+        if !self.failed.reasons.is_empty() && is_due() && self.patience.take().is_some() {
             let failed = self.failed.take(|node| name(&self.hosts, node));
             self.events.push_back(StartEvent::Failed(failed));
         }

@@ -3,11 +3,14 @@
 use crate::admission::{Admission, Policy};
 use crate::poller::{Interest, Poller, Token};
 use pmi_std::Stream;
+use rustix::io::Errno;
 use rustix::net::sockopt::{
-    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
+    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay,
 };
-use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener};
+use rustix::net::{SocketFlags, acceptfrom_with};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// An accepted connection, with the decision on its admission.
@@ -51,6 +54,8 @@ impl Listener {
 
     /// Registers a socket that was opened already, as [`open`](Self::open) does.
     ///
+    /// The connections that it accepts have its options: they send at once, and keep-alive is enabled.
+    ///
     /// # Errors
     ///
     /// Errors of the system.
@@ -61,32 +66,30 @@ impl Listener {
         poller: &Poller,
     ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
+        set_tcp_nodelay(&socket, true)?;
+        keep_alive(&socket)?;
         poller.add(token, &socket, Interest::Read)?;
         Ok(Self { token, policy, address: socket.local_addr()?, socket, paused_until: None })
     }
 
-    /// Accepts the next connection, if there is one. It is non-blocking and has keep-alive enabled.
+    /// Accepts the next connection, if there is one. It is non-blocking.
     ///
     /// # Errors
     ///
     /// Errors of the readiness calls; a connection that is closed at once is none.
     pub(crate) fn accept(&mut self, poller: &Poller) -> io::Result<Option<Arrival>> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         loop {
-            match self.socket.accept() {
+            match acceptfrom_with(&self.socket, flags) {
                 Ok((stream, from)) => {
-                    let prepared = stream.set_nonblocking(true).and(stream.set_nodelay(true));
-                    if prepared.and(keep_alive(&stream)).is_ok() {
-                        let stream = Stream::Tcp(stream);
-                        let admission = self.policy.judge(&stream, (from, self.address));
-                        return Ok(Some(Arrival { stream, from, admission }));
-                    }
+                    // A connection of this socket has an address of IP.
+                    let Some(Ok(from)) = from.map(SocketAddr::try_from) else { continue };
+                    let stream = Stream::Tcp(TcpStream::from(stream));
+                    let admission = self.policy.judge(&stream, (from, self.address));
+                    return Ok(Some(Arrival { stream, from, admission }));
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::Interrupted | ErrorKind::ConnectionAborted
-                    ) => {}
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
                 // Probably no open files are left: that may improve, and connections wait in the backlog.
                 Err(_) => {
                     self.pause(poller)?;
@@ -122,12 +125,19 @@ impl Listener {
     }
 }
 
+/// For options that the connections have as well.
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
 /// Enables keep-alive: a machine that loses its power closes no connection, so the system has to probe.
-fn keep_alive(stream: &std::net::TcpStream) -> io::Result<()> {
-    set_socket_keepalive(stream, true)?;
-    set_tcp_keepidle(stream, KEEP_IDLE)?;
-    set_tcp_keepintvl(stream, KEEP_INTERVAL)?;
-    Ok(set_tcp_keepcnt(stream, KEEP_COUNT)?)
+fn keep_alive(socket: &TcpListener) -> io::Result<()> {
+    set_socket_keepalive(socket, true)?;
+    set_tcp_keepidle(socket, KEEP_IDLE)?;
+    set_tcp_keepintvl(socket, KEEP_INTERVAL)?;
+    Ok(set_tcp_keepcnt(socket, KEEP_COUNT)?)
 }
 
 /// Number of connections accepted before other descriptors have their turn.

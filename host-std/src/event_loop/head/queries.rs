@@ -82,6 +82,11 @@ impl Queries {
         Some(OperationReply::ListProcesses { number: self.number, wants_memory })
     }
 
+    /// True if the answer of a node is awaited.
+    fn awaits_nodes(&self) -> bool {
+        self.asked.as_ref().is_some_and(|asked| !asked.awaited.is_empty())
+    }
+
     /// Queries whose nodes have all reported, or have had enough time.
     fn take_done(&mut self, now: Instant) -> Option<AskedQueries> {
         self.asked.take_if(|asked| asked.awaited.is_empty() || now >= asked.until)
@@ -120,10 +125,10 @@ pub(super) fn check(head: &mut HeadLoop, now: Instant) {
         }
         let is_listening = !head.jobs.is_unsent() && !head.ending.is_leaving();
         let there = head.nodes.iter().filter(|(_, node)| is_listening && !node.is_lost);
-        let there: Vec<NodeId> = there.map(|(node, _)| node).collect();
-        let Some(request) = head.clients.queries.ask(now, there.iter().copied()) else { return };
+        let there = there.map(|(node, _)| node);
+        let Some(request) = head.clients.queries.ask(now, there) else { return };
         // Without a node that listens, the head knows as much as there is to know.
-        if !there.is_empty() {
+        if head.clients.queries.awaits_nodes() {
             return head.send_all(&HeadMessage::Operation(request));
         }
     }

@@ -1,6 +1,6 @@
 //! `pmi-host name-server`: published names that several launchers share.
 
-use super::super::edge::{Edge, EdgeError, EdgeProgress};
+use super::super::edge::{self, Edge, EdgeError, EdgeProgress};
 use super::super::key::RunKey;
 use super::super::record::CONTENT_MAX;
 use super::client::SILENCE;
@@ -129,6 +129,7 @@ impl NameServer {
     fn open(key: RunKey, address: SocketAddr) -> io::Result<Self> {
         let poller = Poller::new()?;
         let listener = Listener::open(address, Token::NodeListen, Policy::Secret, &poller)?;
+        edge::prepare(&listener, SILENCE)?;
         Ok(Self {
             key,
             poller,
@@ -196,7 +197,7 @@ impl NameServer {
                 self.close(surplus, &EdgeError::Protocol(EVICTED));
             }
             // A connection that is closed already is no fault of this side.
-            let Ok(edge) = Edge::accepted(stream, arrival.from, (&self.key, SILENCE)) else {
+            let Ok(edge) = Edge::accepted(stream, arrival.from, &self.key) else {
                 continue;
             };
             let number = self.next;

@@ -1,7 +1,7 @@
 //! Connections before they are edges of the tree: calls to the head and to ancestors, and messages on them.
 
 use super::super::addresses;
-use super::super::edge::{Edge, EdgeError};
+use super::super::edge::{self, Edge, EdgeError};
 use super::super::greeting::{NodeGreeting, NodeHello, NodePlace, ancestors};
 use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, delegation};
 use crate::admission::Policy;
@@ -124,6 +124,7 @@ impl Network {
         let socket = addresses::bind(address, side.names.ports)?;
         let opened = Listener::of(socket, Token::NodeListen, Policy::Secret, poller);
         let listener = self.listener.insert(opened.map_err(cannot)?);
+        edge::prepare(&*listener, self.timeout).map_err(cannot)?;
         Ok(NodeHello {
             name: side.names.name.clone(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -208,23 +209,23 @@ impl Network {
                     (link.state, link.deadline) = (LinkState::Joined(node), None);
                 }
                 self.events.push_back(NetworkEvent::Joined { node });
-                self.place(node, poller)
+                self.place((node, Some(number)), poller)
             }
         }
     }
 
-    /// Sends `node` its place if its ancestors have theirs, and then all nodes below that wait for it.
-    fn place(&mut self, node: u32, poller: &Poller) -> io::Result<()> {
-        let mut open = vec![node];
-        while let Some(node) = open.pop() {
+    /// Sends a node its place if its ancestors have theirs, and then all nodes below that wait for it. The
+    /// number of its connection is looked for unless it is given.
+    fn place(&mut self, first: (u32, Option<u32>), poller: &Poller) -> io::Result<()> {
+        let mut open = vec![first];
+        while let Some((node, number)) = open.pop() {
             let NetworkSide::Head(roster) = &mut self.side else { return Ok(()) };
             let Some(place) = roster.place(node) else { continue };
-            open.extend(roster.children(node));
+            open.extend(roster.children(node).map(|child| (child, None)));
             let is_child = place.ancestors.is_empty();
-            let waits = |state: &LinkState| *state == LinkState::Joined(node);
-            let link = self.links.all.iter_mut().find(|(_, link)| waits(&link.state));
-            let Some((number, link)) = link else { continue };
-            let number = *number;
+            let number = number.or_else(|| self.links.of(LinkState::Joined(node)));
+            let Some(number) = number else { continue };
+            let Some(link) = self.links.all.get_mut(&number) else { continue };
             link.edge.send(&NodeGreeting::Place(place).encode());
             link.state = LinkState::Placed(node);
             if is_child {
@@ -275,6 +276,7 @@ impl Network {
             Some(start) => TreeNode::joining(config, &start.into()),
         });
         self.timeout = timeout;
+        self.listener.iter().try_for_each(|listener| edge::prepare(listener, timeout))?;
         side.place = Some(place.clone());
         let is_delegate = place.is_delegate;
         self.events.push_back(NetworkEvent::Placed(place));
@@ -342,7 +344,7 @@ impl Network {
             links.for_each(|link| link.state = LinkState::Joined(*node));
         }
         for (_, node) in &admitted {
-            self.place(*node, poller)?;
+            self.place((*node, None), poller)?;
         }
         Ok(admitted)
     }

@@ -24,27 +24,28 @@
 
 pub(crate) mod delegation;
 mod greetings;
+mod links;
 pub(crate) mod roster;
 #[cfg(test)]
 mod tests;
 
-use super::edge::{Edge, EdgeError, EdgeProgress};
+use super::edge::{self, Edge, EdgeError, EdgeProgress};
 use super::greeting::{NodeGreeting, NodePlace};
 use super::key::RunKey;
 use super::record::CONTENT_MAX;
 use super::starter::pool::{StarterEnd, StarterPool};
 use crate::admission::limits::RejectionLog;
-use crate::admission::pending::Pending;
 use crate::admission::{EVICTED, PENDING_MAX, Policy};
 use crate::poller::{Poller, Token};
 use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
 use crate::settings::nodes::PortRange;
+use links::{LinkState, Links, NodeLink};
 use pmi_std::{Clock, Stream};
 use pmi_tree::{
     Class, CollectiveId, Contribution, Destination, NodeId, TreeError, TreeEvent, TreeNode,
 };
 use roster::Roster;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
@@ -148,48 +149,6 @@ struct NodeSide {
     starters: Option<StarterPool>,
 }
 
-/// All connections, by number.
-#[derive(Default)]
-struct Links {
-    all: BTreeMap<u32, NodeLink>,
-    /// Number of the next connection.
-    next: u32,
-    /// Edges of the tree, by node.
-    members: BTreeMap<u32, u32>,
-    /// Accepted connections that have not proved the key.
-    pending: Pending<u32>,
-}
-
-#[derive(Debug)]
-struct NodeLink {
-    edge: Edge,
-    state: LinkState,
-    /// Time at which the connection is closed unless its state has changed.
-    deadline: Option<Instant>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LinkState {
-    /// Accepted; a join or an attachment follows.
-    Accepted,
-    /// At the head: its node waits for its place.
-    Joined(u32),
-    /// At the head: its node connects to its parent.
-    Placed(u32),
-    /// At a node server: connected to the head for a place.
-    Joining,
-    /// At a node server: its connection to the head, until its parent is connected.
-    Leaving,
-    /// At a node server: connecting to this ancestor.
-    Attaching(u32),
-    /// At the head: this node starts further ones.
-    Delegate(u32),
-    /// At a node server: connected to the head for nodes to start.
-    Requesting,
-    /// An edge of the tree, to this node.
-    Member(u32),
-}
-
 impl Network {
     /// Network of a head, for the hosts of `roster`, with a listener.
     ///
@@ -204,6 +163,7 @@ impl Network {
     ) -> io::Result<Self> {
         let tree = roster.tree();
         let listener = Listener::of(listener, Token::NodeListen, Policy::Secret, poller)?;
+        edge::prepare(&listener, timeout)?;
         let network = Self::new((key, timeout), NetworkSide::Head(roster));
         Ok(Self { listener: Some(listener), tree: Some(tree), ..network })
     }
@@ -265,7 +225,7 @@ impl Network {
                 let why = EdgeError::Protocol(EVICTED);
                 self.close(surplus, &why, poller)?;
             }
-            let accepted = Edge::accepted(stream, arrival.from, (&self.key, self.timeout));
+            let accepted = Edge::accepted(stream, arrival.from, &self.key);
             // A connection that is closed already is no fault of this side.
             if let Ok(edge) = accepted {
                 let number = self.add(edge, LinkState::Accepted, Some(HANDSHAKE_WITHIN));

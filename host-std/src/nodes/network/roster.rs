@@ -14,6 +14,8 @@ pub(crate) struct Roster {
     hosts: Vec<RosterHost>,
     /// Hosts that are not in the tree, by their numbers.
     candidates: BTreeMap<u32, RosterHost>,
+    /// Nodes and candidates by the names of their hosts.
+    names: NumbersByName,
     /// Number of the next candidate.
     next: u32,
     radix: u32,
@@ -44,14 +46,18 @@ impl Roster {
         let nodes = u32::try_from(hosts.len() + 1).unwrap_or(u32::MAX);
         hosts.iter_mut().for_each(|host| host.nodes = nodes);
         let (candidates, next, delegates) = (BTreeMap::new(), CANDIDATES, BTreeSet::new());
-        Self { hosts, candidates, next, radix, timeout, task, delegates }
+        let mut names = NumbersByName::default();
+        (1..).zip(&hosts).for_each(|(node, host)| names.insert(&host.name, node));
+        Self { hosts, candidates, names, next, radix, timeout, task, delegates }
     }
 
     /// Adds hosts as candidates, and returns the number of the first one, which the others follow.
     pub(super) fn propose(&mut self, names: &[String]) -> u32 {
         let first = self.next;
         for name in names {
-            self.candidates.insert(self.next, RosterHost::new(name));
+            let host = RosterHost::new(name);
+            self.names.insert(&host.name, self.next);
+            self.candidates.insert(self.next, host);
             self.next = self.next.saturating_add(1);
         }
         first
@@ -59,9 +65,12 @@ impl Roster {
 
     /// Takes candidates into the tree as the next nodes, in this order and this state.
     pub(super) fn admit(&mut self, candidates: &[u32], start: &TreeStart) {
-        let admitted = candidates.iter().filter_map(|number| self.candidates.remove(number));
         let former = self.hosts.len();
-        self.hosts.extend(admitted);
+        for number in candidates {
+            let Some(host) = self.take_candidate(*number) else { continue };
+            self.names.insert(&host.name, self.nodes());
+            self.hosts.push(host);
+        }
         let nodes = self.nodes();
         for host in &mut self.hosts[former..] {
             (host.nodes, host.start) = (nodes, Some(StartMessage::from(start)));
@@ -70,7 +79,13 @@ impl Roster {
 
     /// Takes a candidate out.
     pub(super) fn withdraw(&mut self, candidate: u32) {
-        self.candidates.remove(&candidate);
+        self.take_candidate(candidate);
+    }
+
+    fn take_candidate(&mut self, candidate: u32) -> Option<RosterHost> {
+        let host = self.candidates.remove(&candidate)?;
+        self.names.remove(&host.name, candidate);
+        Some(host)
     }
 
     /// True if this is the number of a candidate that has joined.
@@ -112,19 +127,19 @@ impl Roster {
         if let Some(why) = hello.mismatch() {
             return Err(why);
         }
-        let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-        let is_named = |host: &RosterHost| match &hello.name {
-            Some(name) => host.name == *name,
-            None => host.name == hello.host || first(&host.name) == first(&hello.host),
+        let shown = hello.shown();
+        let numbers = match &hello.name {
+            Some(name) => self.names.of(name),
+            None => self.names.of_host(&hello.host),
         };
-        let shown = hello.shown().to_owned();
-        let hosts = (1..).zip(&mut self.hosts);
-        let all = hosts.chain(self.candidates.iter_mut().map(|(number, host)| (*number, host)));
-        let mut named = all.filter(|(_, host)| is_named(host) && !host.is_excluded).peekable();
+        let hosts = numbers.into_iter().filter_map(|number| Some((number, self.host(number)?)));
+        let mut named = hosts.filter(|(_, host)| !host.is_excluded).peekable();
         if named.peek().is_none() {
             return Err(format!("'{shown}' is not one of the hosts of this run"));
         }
-        let Some((number, host)) = named.find(|(_, host)| host.hello.is_none()) else {
+        let absent = named.find(|(_, host)| host.hello.is_none()).map(|(number, _)| number);
+        let Some((number, host)) = absent.and_then(|node| Some((node, self.host_mut(node)?)))
+        else {
             return Err(format!("a node server of '{shown}' has joined this run already"));
         };
         host.hello = Some(hello);
@@ -197,6 +212,36 @@ impl RosterHost {
         let name = name.rsplit('@').next().unwrap_or_default().to_owned();
         let (is_placed, is_excluded) = (false, false);
         Self { name, hello: None, is_placed, is_excluded, nodes: 0, start: None }
+    }
+}
+
+/// Numbers of nodes and candidates by the names of their hosts.
+#[derive(Debug, Default)]
+struct NumbersByName(BTreeMap<String, BTreeSet<u32>>);
+
+impl NumbersByName {
+    fn insert(&mut self, name: &str, number: u32) {
+        self.0.entry(name.to_owned()).or_default().insert(number);
+    }
+
+    fn remove(&mut self, name: &str, number: u32) {
+        if let Some(numbers) = self.0.get_mut(name) {
+            numbers.remove(&number);
+        }
+    }
+
+    /// Numbers of the hosts with this name.
+    fn of(&self, name: &str) -> Vec<u32> {
+        self.0.get(name).map(|numbers| numbers.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// Numbers of the hosts that this kernel's name may mean, with or without domains.
+    fn of_host(&self, host: &str) -> Vec<u32> {
+        let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        let is_meant = |name: &str| name == host || first(name) == first(host);
+        let meant = self.0.iter().filter(|(name, _)| is_meant(name));
+        let numbers: BTreeSet<u32> = meant.flat_map(|(_, numbers)| numbers).copied().collect();
+        numbers.into_iter().collect()
     }
 }
 

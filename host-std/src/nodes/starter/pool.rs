@@ -83,6 +83,9 @@ impl StarterPool {
     /// Starts further commands while fewer than 64 wait for their nodes to connect. Returns those that
     /// cannot be started.
     pub(crate) fn start_due(&mut self, poller: &Poller) -> Vec<StarterEnd> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
         let is_busy = |one: &&RunningStarter| !one.awaited.is_empty();
         let busy = self.running.values().filter(is_busy).count();
         let due_count = AT_ONCE.saturating_sub(busy).min(self.waiting.len());

@@ -153,9 +153,7 @@ impl NameClient {
             return (number, NameUpdate { connects, ..NameUpdate::default() });
         };
         for piece in Piece::all(&content) {
-            let request = NameServerRequest::Connect(piece);
-            let query = NameQuery { version: VERSION, number, request };
-            edge.send(&postcard::to_stdvec(&query).unwrap_or_default());
+            edge.send(&NameQuery::encode(number, NameServerRequest::Connect(piece)));
         }
         self.waiting.insert(number, WaitingQuery::Connect);
         (number, self.serve(poller))
@@ -167,9 +165,8 @@ impl NameClient {
     }
 
     fn notify(&mut self, request: NameServerRequest, poller: &Poller) -> NameUpdate {
-        let query = NameQuery { version: VERSION, number: self.next, request };
         let Some(edge) = &mut self.edge else { return NameUpdate::default() };
-        edge.send(&postcard::to_stdvec(&query).unwrap_or_default());
+        edge.send(&NameQuery::encode(self.next, request));
         self.waiting.insert(self.next, WaitingQuery::Notice);
         self.next += 1;
         self.serve(poller)
@@ -185,8 +182,7 @@ impl NameClient {
             NameServerRequest::Pmix { .. } => NameAnswerMessage::Status(status.0),
             _ => pmi,
         };
-        let query = NameQuery { version: VERSION, number: self.next, request: request.clone() };
-        let content = postcard::to_stdvec(&query).unwrap_or_default();
+        let content = NameQuery::encode(self.next, request.clone());
         if !(1..=CONTENT_MAX).contains(&content.len()) {
             let answer = refusal(NameAnswerMessage::NoRoom, Status::OUT_OF_RESOURCE);
             return NameUpdate::answers(vec![(origin, answer)]);

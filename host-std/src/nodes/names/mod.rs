@@ -34,6 +34,14 @@ struct NameQuery {
     request: NameServerRequest,
 }
 
+impl NameQuery {
+    /// Content of a record with this request.
+    fn encode(number: u64, request: NameServerRequest) -> Vec<u8> {
+        // Serialization into a vector fails for no message of these types.
+        postcard::to_stdvec(&Self { version: VERSION, number, request }).unwrap_or_default()
+    }
+}
+
 /// Request of a launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum NameServerRequest {

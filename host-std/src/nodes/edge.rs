@@ -310,6 +310,10 @@ const OUTPUT_MAX: usize = 4 * CONTENT_MAX;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::Policy;
+    use crate::server::listen::Listener;
+    use pmi_std::Stream;
+    use rustix::net::sockopt;
     use std::net::TcpListener;
 
     const TIMEOUT: Duration = Duration::from_secs(5);
@@ -321,6 +325,26 @@ mod tests {
         let (stream, from) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
         [initiator, Edge::accepted(stream, from, keys[1]).unwrap()]
+    }
+
+    #[test]
+    fn connections_have_the_options_of_the_socket_that_accepts_them() {
+        let poller = Poller::new().unwrap();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let mut listener = Listener::open(any, Token::NodeListen, Policy::Secret, &poller).unwrap();
+        prepare(&listener, TIMEOUT).unwrap();
+        let _peer = TcpStream::connect(listener.address).unwrap();
+        let arrival =
+            std::iter::from_fn(|| Some(listener.accept(&poller).unwrap())).flatten().next();
+        let Some(Stream::Tcp(stream)) = arrival.map(|arrival| arrival.stream) else { panic!() };
+        assert!(
+            sockopt::tcp_nodelay(&stream).unwrap() && sockopt::socket_keepalive(&stream).unwrap()
+        );
+        assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 5000);
+        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), PROBE);
+        assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), 5);
+        let read = (&stream).read(&mut [0]).unwrap_err();
+        assert_eq!(read.kind(), ErrorKind::WouldBlock);
     }
 
     /// Serves both ends until `until` holds, or one of them fails.

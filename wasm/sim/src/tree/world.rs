@@ -72,12 +72,13 @@ struct SimNode {
 
 impl SimNode {
     fn new(node: TreeNode, first_job: u32) -> Self {
+        let is_head = node.config().node == NodeId::HEAD;
         Self {
-            was_attached: node.config().node == NodeId::HEAD,
+            was_attached: is_head,
+            is_noted: is_head,
             node: Some(node),
             fate: Fate::Alive { is_attached: false },
             is_isolated: false,
-            is_noted: false,
             parent: None,
             peers: BTreeMap::new(),
             waiting: BTreeSet::new(),

@@ -108,10 +108,15 @@ impl<'a> BenchHosts<'a> {
     /// As many `ssh` at once as there are hosts, each for `/bin/true` and in a session of its own. Where the
     /// kernel divides the processors by session, other load takes less from each; launchers have that, too.
     pub(in crate::bench) fn bare_ssh(&self, hosts: u32) -> Command {
-        let script = "config=$1; shift; for host; do \
-                      setsid ssh -T -x -o BatchMode=yes -F \"$config\" \"$host\" /bin/true & done; wait";
+        self.bare_ssh_with(hosts, "")
+    }
+
+    /// The same with further options of `ssh`.
+    pub(in crate::bench) fn bare_ssh_with(&self, hosts: u32, options: &str) -> Command {
+        let script = "config=$1 options=$2; shift 2; for host; do setsid ssh -T -x -o BatchMode=yes \
+                      -F \"$config\" $options \"$host\" /bin/true & done; wait";
         let mut command = self.hosts.command(0, "sh");
-        command.args(["-c", script, "sh", &self.hosts.client()]);
+        command.args(["-c", script, "sh", &self.hosts.client(), options]);
         command.args((1..=hosts).map(address)).stdin(Stdio::null());
         command
     }

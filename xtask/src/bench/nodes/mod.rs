@@ -20,6 +20,7 @@ use std::fs;
 pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
     compare(tools, 8, |bench, table| {
         ssh_start::measure(bench, table, (8, 1.15))?;
+        ssh_start::measure_fast_ssh(bench, table, 8)?;
         exchange::measure(bench, table, (8, 16, 0.15))?;
         exchange::measure(bench, table, (8, 64, 0.5))?;
         exchange::measure_data(bench, table)?;

@@ -34,41 +34,82 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let write = arguments.flag("--write");
     let built: Option<PathBuf> = arguments.value("--program")?;
     arguments.end()?;
-    let client = ["build", "--release", "-p", "put-fence-get", "--bin", "put-fence-get"];
-    process::output(process::cargo().args(client))?;
-    let client = toolchain::target_directory().join("release/put-fence-get");
-    let program = built.map_or_else(toolchain::build_host, Ok)?;
-    let program = fs::canonicalize(&program).map_err(|error| error.to_string())?;
-    let functions = functions(&program)?;
-    // The guard has few functions, and is a process of its own in each run. Then come phases of a launcher,
-    // the last one first, and what each run adds.
-    let mut groups = vec![Vec::new(); 1 + PHASES + RUNS.len()];
-    for (number, words) in (1 + PHASES..).zip(RUNS) {
-        let words = words.iter().map(|word| word.replace(CLIENT, &client.to_string_lossy()));
-        let mut run = process::command("/bin/sh");
-        // The shell stops until it is traced.
-        run.args(["-c", "kill -STOP $$; exec \"$@\"", "sh"]).arg(&program).args(words);
-        trace(&mut run, &program, &functions, |name, phase, at| {
-            let group = match phase {
-                _ if name.starts_with(GUARD) => 0,
-                0 => number,
-                _ => 1 + PHASES.saturating_sub(phase),
-            };
-            if !groups[group].contains(&at) {
-                groups[group].push(at);
-            }
-        })?;
-    }
-    let called: BTreeSet<u64> = groups.iter().flatten().copied().collect();
-    let placed = section(&program)?.map_or(0, |placed| called.range(placed).count());
-    println!("{} of {} functions are called, {placed} are placed", called.len(), functions.len());
+    let called = CalledFunctions::find(&built.map_or_else(toolchain::build_host, Ok)?)?;
+    println!(
+        "{} of {} functions are called, {} are placed",
+        called.count,
+        called.all.len(),
+        called.placed_count
+    );
     if write {
         let path = process::root().join(SCRIPT);
-        fs::write(&path, script(&functions, &groups, &c_members()?))
+        fs::write(&path, script(&called.all, &called.groups, &c_members()?))
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// A finding if the script names too few of the functions that runs call.
+///
+/// # Errors
+///
+/// The program cannot be built or traced.
+pub(crate) fn check() -> Result<Vec<String>, String> {
+    let CalledFunctions { count, placed_count, .. } =
+        CalledFunctions::find(&toolchain::build_host()?)?;
+    let is_current = placed_count * 100 >= count * PLACED_PERCENT;
+    let stale = format!(
+        "{SCRIPT} places {placed_count} of {count} functions that runs call, so that each launcher maps more of \
+         the program; 'cargo xtask layout --write' places all of them"
+    );
+    Ok(if is_current { Vec::new() } else { vec![stale] })
+}
+
+/// Functions that runs of a program call.
+struct CalledFunctions {
+    all: Functions,
+    /// Addresses of those that are called, in the order in which they are to be placed.
+    groups: Vec<Vec<u64>>,
+    count: usize,
+    /// Number of those among them that the script has placed.
+    placed_count: usize,
+}
+
+impl CalledFunctions {
+    /// Executes all runs of a program.
+    fn find(program: &Path) -> Result<Self, String> {
+        let client = ["build", "--release", "-p", "put-fence-get", "--bin", "put-fence-get"];
+        process::output(process::cargo().args(client))?;
+        let client = toolchain::target_directory().join("release/put-fence-get");
+        let program = fs::canonicalize(program).map_err(|error| error.to_string())?;
+        let all = functions(&program)?;
+        // The guard has few functions, and is a process of its own in each run. Then come phases of a
+        // launcher, the last one first, and what each run adds.
+        let mut groups = vec![Vec::new(); 1 + PHASES + RUNS.len()];
+        for (number, words) in (1 + PHASES..).zip(RUNS) {
+            let words = words.iter().map(|word| word.replace(CLIENT, &client.to_string_lossy()));
+            let mut run = process::command("/bin/sh");
+            // The shell stops until it is traced.
+            run.args(["-c", "kill -STOP $$; exec \"$@\"", "sh"]).arg(&program).args(words);
+            trace(&mut run, &program, &all, |name, phase, at| {
+                let group = match phase {
+                    _ if name.starts_with(GUARD) => 0,
+                    0 => number,
+                    _ => 1 + PHASES.saturating_sub(phase),
+                };
+                if !groups[group].contains(&at) {
+                    groups[group].push(at);
+                }
+            })?;
+        }
+        let called: BTreeSet<u64> = groups.iter().flatten().copied().collect();
+        let placed_count = section(&program)?.map_or(0, |placed| called.range(placed).count());
+        Ok(Self { all, count: called.len(), groups, placed_count })
+    }
+}
+
+/// The least part of the called functions that the script names, in percent.
+const PLACED_PERCENT: usize = 90;
 
 /// Functions of a program by their addresses. Equal functions are one, with several names.
 type Functions = BTreeMap<u64, Vec<String>>;

@@ -90,6 +90,9 @@ const STEPS: &[CiStep] = &[
     step(RELEASE, "pmi-host as users get it, for the tests that start it", |_| {
         tally_of(toolchain::build_host().map(|_| Tally::PASSED))
     }),
+    step("layout", "functions that runs call lie next to each other in the program", |_| {
+        findings(crate::layout::check())
+    }),
     step("dist", "archive and package of a release, installed into an empty root", |_| {
         findings(crate::dist::check())
     })

@@ -5,6 +5,9 @@
 //! times more. Rank 0 prints one line per operation: count, median and mean in nanoseconds. The line `data`
 //! has the time of all puts together with the fence that carries them.
 //!
+//! `put-fence-get lone-get pmi1 64 20 1000`: every rank puts 20 values and fences, and rank 0 gets 1000 values
+//! while the others wait in the next fence.
+//!
 //! `put-fence-get memory pmi1 1023`: every rank puts one value, all fence, and rank 0 prints memory and
 //! processor time of all other processes, the launcher among them. `put-fence-get work pmi1 64 10 10 10`
 //! prints them before and after so many puts, gets and fences of every rank.
@@ -73,6 +76,12 @@ fn run(words: &[String]) -> io::Result<()> {
             job.report("after", &mut wire)?;
             wire.finalize()
         }
+        ["lone-get", dialect, value_len, puts, gets] => {
+            let mut wire = Wire::open(stream, self::dialect(dialect)?, rank)?;
+            let counts = Counts { puts: number(puts)?, gets: number(gets)?, fences: 0 };
+            job.lone_get(&mut wire, number(value_len)?, counts)?;
+            wire.finalize()
+        }
         ["memory", dialect, value_len] => {
             let mut wire = Wire::open(stream, self::dialect(dialect)?, rank)?;
             job.fill(&mut wire, number(value_len)?)?;
@@ -80,7 +89,7 @@ fn run(words: &[String]) -> io::Result<()> {
         }
         _ => Err(io::Error::other(
             "usage: put-fence-get time|work pmi1|pmi2 VALUE_BYTES PUTS GETS FENCES | \
-             memory pmi1|pmi2 VALUE_BYTES | processes LABEL",
+             lone-get pmi1|pmi2 VALUE_BYTES PUTS GETS | memory pmi1|pmi2 VALUE_BYTES | processes LABEL",
         )),
     }
 }
@@ -104,30 +113,12 @@ impl Membership {
         for _ in 0..WARMING {
             wire.fence()?;
         }
-        let value = value(self.rank, value_len);
         let begin = Instant::now();
-        let puts = timed(counts.puts, |turn| {
-            let key = key(self.rank, turn);
-            let start = Instant::now();
-            wire.put(&key, &value)?;
-            let took = start.elapsed();
-            wire.expect("rc=0")?;
-            Ok(took)
-        })?;
+        let puts = self.put_all(wire, value_len, &counts)?;
         wire.fence()?;
         // Ranks do not put at the same pace: the fence alone would include waits for the slowest.
         let data = begin.elapsed();
-        let gets = timed(counts.gets, |turn| {
-            // Another rank and another key each time, so that no reply comes from a cache of the
-            // last request.
-            let of = (self.rank + 1 + turn) % self.size;
-            let (key, value) = (key(of, turn % counts.puts), self::value(of, value_len));
-            let start = Instant::now();
-            wire.get(&key)?;
-            let took = start.elapsed();
-            wire.expect_value(&value)?;
-            Ok(took)
-        })?;
+        let gets = self.get_all(wire, value_len, &counts)?;
         wire.fence()?;
         let fences = timed(counts.fences, |_| {
             let start = Instant::now();
@@ -141,6 +132,55 @@ impl Membership {
             }
         }
         Ok(())
+    }
+
+    /// Gets of rank 0, while all others wait in a fence and need no processor.
+    fn lone_get(self, wire: &mut Wire, value_len: u32, counts: Counts) -> io::Result<()> {
+        for _ in 0..WARMING {
+            wire.fence()?;
+        }
+        self.put_all(wire, value_len, &counts)?;
+        wire.fence()?;
+        if self.rank == 0 {
+            report("get", self.get_all(wire, value_len, &counts)?);
+        }
+        wire.fence()
+    }
+
+    fn put_all(
+        self,
+        wire: &mut Wire,
+        value_len: u32,
+        counts: &Counts,
+    ) -> io::Result<Vec<Duration>> {
+        let value = value(self.rank, value_len);
+        timed(counts.puts, |turn| {
+            let key = key(self.rank, turn);
+            let start = Instant::now();
+            wire.put(&key, &value)?;
+            let took = start.elapsed();
+            wire.expect("rc=0")?;
+            Ok(took)
+        })
+    }
+
+    fn get_all(
+        self,
+        wire: &mut Wire,
+        value_len: u32,
+        counts: &Counts,
+    ) -> io::Result<Vec<Duration>> {
+        timed(counts.gets, |turn| {
+            // Another rank and another key each time, so that no reply comes from a cache of the
+            // last request.
+            let of = (self.rank + 1 + turn) % self.size;
+            let (key, value) = (key(of, turn % counts.puts), value(of, value_len));
+            let start = Instant::now();
+            wire.get(&key)?;
+            let took = start.elapsed();
+            wire.expect_value(&value)?;
+            Ok(took)
+        })
     }
 
     fn fill(self, wire: &mut Wire, value_len: u32) -> io::Result<()> {

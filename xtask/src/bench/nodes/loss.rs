@@ -137,7 +137,7 @@ impl SleepingJob {
     /// Ends the job.
     pub(super) fn end(&mut self) {
         let pid = self.launcher.id().to_string();
-        let _ = Command::new("kill").args(["-INT", &pid]).stderr(Stdio::null()).status();
+        let _ = Command::new("kill").args(["-TERM", &pid]).stderr(Stdio::null()).status();
         let _ = self.launcher.wait();
     }
 }

@@ -59,8 +59,8 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
         CalledFunctions::find(&toolchain::build_host()?)?;
     let is_current = placed_count * 100 >= count * PLACED_PERCENT;
     let stale = format!(
-        "{SCRIPT} places {placed_count} of {count} functions that runs call, so that each launcher maps more of \
-         the program; 'cargo xtask layout --write' places all of them"
+        "{SCRIPT} places {placed_count} of {count} functions that runs call, so that each launcher maps more \
+         of the program; 'cargo xtask layout --write' places all of them"
     );
     Ok(if is_current { Vec::new() } else { vec![stale] })
 }

@@ -5,8 +5,8 @@
 //! times more. Rank 0 prints one line per operation: count, median and mean in nanoseconds. The line `data`
 //! has the time of all puts together with the fence that carries them.
 //!
-//! `put-fence-get lone-get pmi1 64 20 1000`: every rank puts 20 values and fences, and rank 0 gets 1000 values
-//! while the others wait in the next fence.
+//! `put-fence-get lone-get pmi1 64 20 1000`: every rank puts 20 values and fences, and rank 0 gets 1000
+//! values while the others wait in the next fence.
 //!
 //! `put-fence-get memory pmi1 1023`: every rank puts one value, all fence, and rank 0 prints memory and
 //! processor time of all other processes, the launcher among them. `put-fence-get work pmi1 64 10 10 10`

@@ -48,8 +48,8 @@ pub(super) fn measure(
     measure_gets(bench, table, (hosts, ranks))
 }
 
-/// Adds the rows of gets: those of one rank alone, which the node server of its host answers, and those of all
-/// ranks at once.
+/// Adds the rows of gets: those of one rank alone, which the node server of its host answers, and those of
+/// all ranks at once.
 fn measure_gets(
     bench: &BenchHosts<'_>,
     table: &mut Comparison,

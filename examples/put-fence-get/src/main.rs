@@ -108,11 +108,7 @@ struct Counts {
 
 impl Membership {
     fn time(self, wire: &mut Wire, value_len: u32, counts: Counts) -> io::Result<()> {
-        // Ranks are started one after the other; measure only once all are present and the system has
-        // placed each on a processor.
-        for _ in 0..WARMING {
-            wire.fence()?;
-        }
+        warm_up(wire)?;
         let begin = Instant::now();
         let puts = self.put_all(wire, value_len, &counts)?;
         wire.fence()?;
@@ -136,9 +132,7 @@ impl Membership {
 
     /// Gets of rank 0, while all others wait in a fence and need no processor.
     fn lone_get(self, wire: &mut Wire, value_len: u32, counts: Counts) -> io::Result<()> {
-        for _ in 0..WARMING {
-            wire.fence()?;
-        }
+        warm_up(wire)?;
         self.put_all(wire, value_len, &counts)?;
         wire.fence()?;
         if self.rank == 0 {
@@ -201,6 +195,12 @@ impl Membership {
         }
         wire.fence()
     }
+}
+
+/// Ranks are started one after the other; measure only once all are present and the system has placed each
+/// on a processor.
+fn warm_up(wire: &mut Wire) -> io::Result<()> {
+    (0..WARMING).try_for_each(|_| wire.fence())
 }
 
 fn timed(

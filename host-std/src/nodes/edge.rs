@@ -5,11 +5,9 @@ use super::key::RunKey;
 use super::record::{CONTENT_MAX, RecordError, RecordReader, RecordWriter};
 use crate::admission::secret::random;
 use crate::poller::{Interest, Poller, Token};
+use crate::server::listen::keep_alive;
 use rustix::io::Errno;
-use rustix::net::sockopt::{
-    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay,
-    set_tcp_user_timeout,
-};
+use rustix::net::sockopt::{set_tcp_nodelay, set_tcp_user_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -291,11 +289,8 @@ pub(super) fn prepare(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
     let socket = socket.as_fd();
     set_tcp_nodelay(socket, true)?;
     set_tcp_user_timeout(socket, u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX))?;
-    set_socket_keepalive(socket, true)?;
-    set_tcp_keepidle(socket, PROBE)?;
-    set_tcp_keepintvl(socket, PROBE)?;
     let probes = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).clamp(1, PROBES_MAX);
-    Ok(set_tcp_keepcnt(socket, probes)?)
+    keep_alive(socket, (PROBE, PROBE, probes))
 }
 
 /// Time between two probes of a silent machine, the least that the system supports.

@@ -67,7 +67,7 @@ impl Listener {
     ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         set_tcp_nodelay(&socket, true)?;
-        keep_alive(&socket)?;
+        keep_alive(&socket, (KEEP_IDLE, KEEP_INTERVAL, KEEP_COUNT))?;
         poller.add(token, &socket, Interest::Read)?;
         Ok(Self { token, policy, address: socket.local_addr()?, socket, paused_until: None })
     }
@@ -132,12 +132,21 @@ impl AsFd for Listener {
     }
 }
 
-/// Enables keep-alive: a machine that loses its power closes no connection, so the system has to probe.
-fn keep_alive(socket: &TcpListener) -> io::Result<()> {
+/// Enables keep-alive: a machine that loses its power closes no connection, so the system has to probe. It
+/// does so after `idle`, then each `interval`, and closes the connection after `count` unanswered probes.
+///
+/// # Errors
+///
+/// Errors of the system.
+pub(crate) fn keep_alive(
+    socket: impl AsFd,
+    (idle, interval, count): (Duration, Duration, u32),
+) -> io::Result<()> {
+    let socket = socket.as_fd();
     set_socket_keepalive(socket, true)?;
-    set_tcp_keepidle(socket, KEEP_IDLE)?;
-    set_tcp_keepintvl(socket, KEEP_INTERVAL)?;
-    Ok(set_tcp_keepcnt(socket, KEEP_COUNT)?)
+    set_tcp_keepidle(socket, idle)?;
+    set_tcp_keepintvl(socket, interval)?;
+    Ok(set_tcp_keepcnt(socket, count)?)
 }
 
 /// Number of connections accepted before other descriptors have their turn.

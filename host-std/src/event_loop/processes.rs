@@ -103,9 +103,6 @@ impl Processes {
         let number = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         poller.add(Token::Exit(number), process.handle(), Interest::Read)?;
         let pid = process.pid();
-        if let Some(guard) = self.launcher.guard.as_ref().filter(|_| process.is_ours()) {
-            guard.report_start(pid);
-        }
         let (is_ending, has_aborted) = (false, false);
         let process = Some(process);
         self.entries.push(ProcessEntry { job, rank, pid, process, is_ending, has_aborted });

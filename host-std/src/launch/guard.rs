@@ -85,6 +85,8 @@ pub(crate) enum GuardRecord<'a> {
     Starting(u64),
     /// A rank was started with this process.
     Started(i32),
+    /// The processes of the batch were reported.
+    BatchStarted,
     /// This rank has terminated, and no process of its group is left.
     Ended(i32),
     /// A file to remove if the launcher cannot do it.
@@ -121,7 +123,7 @@ impl Guard {
         let Ok((switch, pid)) = self.start.spawn(terminal, Duration::ZERO) else { return false };
         (self.switch, self.pid, self.waits_until) = (switch, pid, Instant::now());
         self.restarts += 1;
-        ranks.for_each(|pid| self.report_start(pid));
+        self.report_started(ranks);
         self.leftovers.iter().for_each(|record| self.send(record));
         true
     }
@@ -143,17 +145,16 @@ impl Guard {
         self.pid
     }
 
-    /// Reports that ranks are about to be started. Until the start of one is reported, the guard identifies
-    /// them by the inode numbers of the `sockets`, which they inherit.
+    /// Reports that a batch of ranks is about to be started. Until their processes are reported, the guard
+    /// identifies them by the inode numbers of the `sockets`, which they inherit.
     pub(crate) fn report_starting<'a>(&self, sockets: impl Iterator<Item = &'a OwnedFd>) {
         let inodes = sockets.filter_map(|socket| Some(rustix::fs::fstat(socket).ok()?.st_ino));
-        let records: Vec<u8> = inodes.flat_map(|one| GuardRecord::Starting(one).bytes()).collect();
-        self.send(&records);
+        self.send(&GuardRecord::starting(inodes));
     }
 
-    /// Reports that a rank was started.
-    pub(crate) fn report_start(&self, pid: i32) {
-        self.report(GuardRecord::Started(pid));
+    /// Reports the processes of the batch that was started.
+    pub(crate) fn report_started(&self, ranks: impl Iterator<Item = i32>) {
+        self.send(&GuardRecord::started(ranks));
     }
 
     /// Reports that a rank has terminated. Its pid identifies its session as long as processes are left
@@ -206,6 +207,7 @@ impl<'a> GuardRecord<'a> {
         match kind {
             b'*' => std::str::from_utf8(rest).ok()?.parse().ok().map(Self::Starting),
             b'+' => pid().map(Self::Started),
+            b'=' if rest.is_empty() => Some(Self::BatchStarted),
             b'-' => pid().map(Self::Ended),
             b'@' => Some(Self::File(rest)),
             b'/' => Some(Self::Directory(rest)),
@@ -214,10 +216,21 @@ impl<'a> GuardRecord<'a> {
         }
     }
 
+    /// Records in front of the start of a batch whose ranks have sockets with these inode numbers.
+    pub(crate) fn starting(inodes: impl Iterator<Item = u64>) -> Vec<u8> {
+        inodes.flat_map(|one| Self::Starting(one).bytes()).collect()
+    }
+
+    /// Records behind the start of a batch with these processes.
+    pub(crate) fn started(ranks: impl Iterator<Item = i32>) -> Vec<u8> {
+        ranks.map(Self::Started).chain([Self::BatchStarted]).flat_map(Self::bytes).collect()
+    }
+
     fn bytes(self) -> Vec<u8> {
         match self {
             Self::Starting(inode) => format!("*{inode}\0").into_bytes(),
             Self::Started(pid) => format!("+{pid}\0").into_bytes(),
+            Self::BatchStarted => b"=\0".to_vec(),
             Self::Ended(pid) => format!("-{pid}\0").into_bytes(),
             Self::File(path) => [b"@", path, b"\0"].concat(),
             Self::Directory(path) => [b"/", path, b"\0"].concat(),
@@ -356,6 +369,7 @@ mod tests {
         for record in [
             GuardRecord::Starting(7),
             GuardRecord::Started(7),
+            GuardRecord::BatchStarted,
             GuardRecord::Ended(7),
             GuardRecord::File(b"/a b"),
             GuardRecord::Directory(b"/a b"),
@@ -364,6 +378,6 @@ mod tests {
             let bytes = record.bytes();
             assert_eq!(GuardRecord::parse(bytes.strip_suffix(&[0]).unwrap()), Some(record));
         }
-        assert_eq!([&b""[..], b"+", b"+x", b"*", b"?"].map(GuardRecord::parse), [None; 5]);
+        assert_eq!([&b""[..], b"+", b"+x", b"*", b"=1", b"?"].map(GuardRecord::parse), [None; 6]);
     }
 }

@@ -327,6 +327,9 @@ impl Launcher {
                 started.push(process.map(|process| StartedRank { process, link, output, errors }));
             }
         }
+        if let Some(guard) = &self.guard {
+            guard.report_started(started.iter().flatten().map(|rank| rank.process.pid()));
+        }
         Ok(started)
     }
 

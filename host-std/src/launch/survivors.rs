@@ -72,8 +72,7 @@ struct Survivors {
     launcher: Option<i32>,
     /// Ranks that have not terminated, and those with processes left in their sessions.
     ranks: BTreeSet<i32>,
-    /// Inode numbers of the sockets of ranks whose start was announced and not reported. The report of one
-    /// of a batch shows that all of them have executed their program, with the mark.
+    /// Inode numbers of the sockets of ranks of a batch whose processes were not all reported.
     starting: BTreeSet<u64>,
     /// Files that the launcher would have removed.
     files: Vec<PathBuf>,
@@ -128,24 +127,29 @@ impl Survivors {
                 Ok(0) | Err(_) => return is_over,
                 Ok(len) => held.extend_from_slice(&chunk[..len]),
             }
-            let whole = held.iter().rposition(|byte| *byte == 0).map_or(0, |last| last + 1);
-            for record in held[..whole].split(|byte| *byte == 0) {
-                is_over |= self.handle_record(record);
-            }
-            held.drain(..whole);
+            is_over |= self.handle_records(&mut held);
             let mut hang_up = [PollFd::new(&input, PollFlags::empty())];
             let _ = poll(&mut hang_up, Some(&INTERVAL));
         }
+    }
+
+    /// Handles the complete records of those read and removes them; true if one dismisses the guard.
+    fn handle_records(&mut self, held: &mut Vec<u8>) -> bool {
+        let whole = held.iter().rposition(|byte| *byte == 0).map_or(0, |last| last + 1);
+        let mut is_over = false;
+        for record in held[..whole].split(|byte| *byte == 0) {
+            is_over |= self.handle_record(record);
+        }
+        held.drain(..whole);
+        is_over
     }
 
     /// Handles one report; true if it dismisses the guard.
     fn handle_record(&mut self, record: &[u8]) -> bool {
         match GuardRecord::parse(record) {
             Some(GuardRecord::Starting(inode)) => drop(self.starting.insert(inode)),
-            Some(GuardRecord::Started(pid)) => {
-                self.starting.clear();
-                self.ranks.insert(pid);
-            }
+            Some(GuardRecord::Started(pid)) => drop(self.ranks.insert(pid)),
+            Some(GuardRecord::BatchStarted) => self.starting.clear(),
             Some(GuardRecord::Ended(pid)) => drop(self.ranks.remove(&pid)),
             Some(GuardRecord::File(path)) => self.files.push(OsStr::from_bytes(path).into()),
             Some(GuardRecord::Directory(path)) => {
@@ -276,5 +280,24 @@ mod tests {
         let words = inherited_words(&all);
         assert_eq!(words.split_terminator(',').filter_map(identity).collect::<Vec<_>>(), all);
         assert_eq!(inherited_words(&[]), "");
+    }
+
+    /// A rank may have removed the mark from its environment before its process is reported.
+    #[test]
+    fn each_rank_of_a_batch_is_known_wherever_the_reports_end() {
+        let batch = [(70, 7), (80, 8), (90, 9)];
+        let starting = GuardRecord::starting(batch.iter().map(|(inode, _)| *inode));
+        let started = GuardRecord::started(batch.iter().map(|(_, pid)| *pid));
+        for end in 0..=started.len() {
+            let mut run = Survivors::default();
+            let mut held = [&starting, &started[..end]].concat();
+            assert!(!run.handle_records(&mut held));
+            for (inode, pid) in &batch {
+                assert!(run.starting.contains(inode) || run.ranks.contains(pid), "{end}: {run:?}");
+            }
+            held.extend(&started[end..]);
+            assert!(!run.handle_records(&mut held));
+            assert!(held.is_empty() && run.starting.is_empty());
+        }
     }
 }

@@ -14,6 +14,7 @@ mod coverage;
 mod dist;
 mod documents;
 mod early_build;
+mod failures;
 mod faults;
 mod files;
 mod fuzz;

@@ -1,5 +1,6 @@
 //! Starting other programs: always from the workspace root, never with our standard input.
 
+use crate::failures::Failures;
 use crate::processes::{self, MARK, Process};
 use crate::slowest::TestTimes;
 use crate::tally::Tally;
@@ -89,6 +90,7 @@ fn stream(command: &mut Command, out: &mut impl Write) -> io::Result<(Tally, boo
     let mut tally = Tally::default();
     let mut watchdog = Watchdog::new(child.id());
     let mut times = TestTimes::default();
+    let mut failures = Failures::default();
     // A thread reads, because a process that a test leaves behind may keep the pipe open without end.
     let (sender, lines) = mpsc::channel();
     if let Some(pipe) = child.stdout.take() {
@@ -112,6 +114,7 @@ fn stream(command: &mut Command, out: &mut impl Write) -> io::Result<(Tally, boo
                 let text = text.trim_end();
                 tally += Tally::of_result_line(text).unwrap_or_default();
                 times.read(text, || watchdog.running());
+                failures.read(text);
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) if ended.is_some() => break,
@@ -121,6 +124,7 @@ fn stream(command: &mut Command, out: &mut impl Write) -> io::Result<(Tally, boo
             }
         }
     }
+    failures.publish();
     let status = ended.map_or_else(|| child.wait(), Ok)?;
     if let Some(line) = times.line() {
         writeln!(out, "{line}")?;

@@ -6,8 +6,8 @@ use crate::tally::Tally;
 use crate::toolchain::Toolchain;
 use crate::wasm::{self, Loader};
 use crate::{
-    bare_metal, big_endian, book, capi, faults, fuzz, layers, package, playground, process,
-    processes, rustdoc, tidy, toolchain,
+    bare_metal, big_endian, book, capi, failures, faults, fuzz, layers, package, playground,
+    process, processes, rustdoc, tidy, toolchain,
 };
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -261,6 +261,7 @@ pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
         if tally.failed > 0 || tally.skipped > 0 {
             notes.push(format!("{}: {tally}", step.name));
         }
+        notes.extend(failures::take());
         total += tally;
     }
     println!("\nseconds: {}", durations.join(", "));
@@ -325,16 +326,19 @@ fn check(command: &mut Command) -> Tally {
 pub(crate) fn tally_of(result: Result<Tally, String>) -> Tally {
     result.unwrap_or_else(|why| {
         println!("{why}");
+        failures::note(why);
         Tally::FAILED
     })
 }
 
 fn findings(result: Result<Vec<String>, String>) -> Tally {
     let findings = result.unwrap_or_else(|why| vec![why]);
-    for finding in &findings {
+    let tally = Tally::of(findings.is_empty());
+    for finding in findings {
         println!("{finding}");
+        failures::note(finding);
     }
-    Tally::of(findings.is_empty())
+    tally
 }
 
 /// Libraries of packages that are built for a target.

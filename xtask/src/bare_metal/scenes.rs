@@ -3,7 +3,7 @@
 use super::qemu::{GuestLink, Line, MPS2, Running};
 use super::{Arch, BOARD, SCENE_TIME};
 use crate::tally::Tally;
-use crate::{process, toolchain};
+use crate::{failures, process, toolchain};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -374,6 +374,7 @@ fn scene(stage: &str, name: &str, play: impl FnOnce() -> Result<(), String>) -> 
         }
         Err(why) => {
             println!("-- {stage}: {name}: FAILED ({seconds:.2} s): {why}");
+            failures::note(format!("{stage}: {name}: {why}"));
             Tally::FAILED
         }
     }

@@ -284,7 +284,7 @@ mod tests {
 
     /// A rank may have removed the mark from its environment before its process is reported.
     #[test]
-    fn each_rank_of_a_batch_is_known_wherever_the_reports_end() {
+    fn ranks_of_a_batch_are_known_wherever_the_reports_end() {
         let batch = [(70, 7), (80, 8), (90, 9)];
         let starting = GuardRecord::starting(batch.iter().map(|(inode, _)| *inode));
         let started = GuardRecord::started(batch.iter().map(|(_, pid)| *pid));

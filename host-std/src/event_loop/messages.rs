@@ -1,6 +1,7 @@
 //! Turns in which only messages of ranks arrive.
 
 use super::EventLoop;
+use super::uplink::Uplink;
 use crate::poller::Token;
 use pmi_core::ids::SessionId;
 use std::io;
@@ -10,7 +11,8 @@ use std::time::Instant;
 /// `ready` holds what the last wait found, and in the end what is left to handle.
 ///
 /// Nothing else is due in such turns, so they are without the steps for it: no deadline of the launcher
-/// changes, no output has arrived, and no record has a reader.
+/// changes, no output has arrived, no record has a reader, and the agent of a node has nothing to send to
+/// others.
 ///
 /// # Errors
 ///
@@ -20,9 +22,9 @@ pub(super) fn serve(
     until: Option<Instant>,
     ready: &mut Vec<Token>,
 ) -> io::Result<()> {
-    // Between two starts there is one turn, and a node exchanges messages with its head in each.
+    // Between two starts there is one turn.
     let has_other_work = run.jobs.has_starts()
-        || run.uplink.is_some()
+        || run.uplink.as_ref().is_some_and(Uplink::follows_messages)
         || run.service.may_time_out()
         || run.service.tracer.has_readers();
     while !has_other_work && run.status.expects_messages() && has_only_messages(ready) {

@@ -214,6 +214,12 @@ impl Uplink {
         self.jobs.gone.values().copied().collect()
     }
 
+    /// True if a message of a rank may concern other nodes although it causes no event of the server: records
+    /// of ranks go to the head, or the end of a fence depends on ranks that are gone.
+    pub(super) fn follows_messages(&self) -> bool {
+        self.sends_trace() || !self.jobs.gone.is_empty() || !self.jobs.fences.is_empty()
+    }
+
     /// Records a fence that other nodes have entered.
     pub(super) fn note_fence(&mut self, fence: FenceNumber) {
         self.jobs.fences.insert(fence.job, fence.number);

@@ -152,14 +152,23 @@ impl Play<'_> {
         }
     }
 
-    /// Sends a signal to the server of a node that follows from the victim.
+    /// Sends a signal to the server of the node where the victim runs; to one that follows from the number of
+    /// the victim if it does not run yet. The loss of a node whose ranks have all exited is no failure if the
+    /// run ends at the same time.
     fn signal_node(&mut self, signal: Signal) -> Result<(), Stop> {
         let until = Instant::now() + Duration::from_secs(5);
         let nodes = self.launcher.nodes.min(self.case.ranks);
+        let entry = format!("PMI_RANK={}", self.case.victim);
         loop {
-            let servers = self.launcher.node_servers(self.run.launcher, &processes::processes());
+            let all = processes::processes();
+            let servers = self.launcher.node_servers(self.run.launcher, &all);
             if servers.len() >= nodes as usize {
-                let server = &servers[self.case.victim as usize % servers.len()];
+                let has_victim = |server: &&Process| {
+                    let mut ranks = all.iter().filter(|one| one.parent == server.pid);
+                    ranks.any(|rank| processes::has_entry(rank.pid, &entry))
+                };
+                let place = self.case.victim as usize % servers.len();
+                let server = servers.iter().find(has_victim).unwrap_or(&servers[place]);
                 processes::send(server.pid, Some(server.since), signal);
                 return Ok(());
             }

@@ -205,15 +205,10 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::os::unix::net::UnixListener;
 
-    fn scratch(name: &str) -> PathBuf {
-        let directory = env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&directory);
-        directory
-    }
-
     #[test]
     fn directory_that_others_may_enter_is_not_used() {
-        let directory = scratch("shared");
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("shared");
         prepare(&directory).unwrap();
         prepare(&directory).unwrap();
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
@@ -223,12 +218,12 @@ mod tests {
         symlink(&directory, &link).unwrap();
         assert_eq!(prepare(&link).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         assert!(prepare(&directory.join("no/such")).is_err());
-        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
     fn only_sockets_without_a_listener_are_swept() {
-        let directory = scratch("sweep");
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("sweep");
         prepare(&directory).unwrap();
         // Pids end far below this one.
         let [alive, elsewhere, dead] = ["1-1", "2000000000-1", "2000000001-1"]
@@ -240,12 +235,12 @@ mod tests {
         sweep(&directory);
         assert_eq!(sockets(&directory).unwrap(), [alive, elsewhere]);
         assert!(directory.join("notes.txt").exists() && directory.join("3-1.new").exists());
-        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
     fn directory_that_others_remove_is_created_again() {
-        let directory = scratch("removed");
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("removed");
         let mut removals = 3;
         let make = |directory: &Path| {
             prepare(directory)?;
@@ -267,7 +262,8 @@ mod tests {
 
     #[test]
     fn launchers_that_start_and_end_together_find_their_directory() {
-        let directory = scratch("together");
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("together");
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let directory = &directory;

@@ -77,7 +77,7 @@ fn too_few_processes_terminate_the_ranks_that_were_started() {
         return eprintln!("skipped: the user cannot be changed here");
     }
     // The build directory may be closed to other users.
-    let program = std::env::temp_dir().join(format!("exhaustion-{}", std::process::id()));
+    let program = tempfile::NamedTempFile::new().unwrap().into_temp_path();
     fs::copy(host_path(), &program).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     for limit in [1, 2, 3, 4, 6, 8] {
@@ -90,7 +90,6 @@ fn too_few_processes_terminate_the_ranks_that_were_started() {
             all_go(|path| fs::metadata(path).is_ok_and(|meta| meta.uid() == user));
         }
     }
-    fs::remove_file(program).unwrap();
 }
 
 #[test]

@@ -32,11 +32,10 @@ fn death_by_a_signal_is_128_and_the_signal() {
 #[test]
 fn ranks_that_ignore_the_request_to_end_are_killed() {
     // The second rank signals the first through a file that it ignores requests to terminate.
-    let flag = std::env::temp_dir().join(format!("pmi-host-test-{}", std::process::id()));
+    let directory = tempfile::tempdir().unwrap();
     let script = "if [ $PMI_RANK = 1 ]; then trap '' TERM; : > $FLAG; while :; do sleep 1; done; fi
                   while [ ! -e $FLAG ]; do sleep 0.01; done; exit 4";
-    let ran = run(job(2, shell(script)).env("FLAG", &flag));
-    let _ = std::fs::remove_file(&flag);
+    let ran = run(job(2, shell(script)).env("FLAG", directory.path().join("flag")));
     ran.exits_with(4).says(&["rank 0 of 2", "the 1 rank still running is terminated"]);
 }
 

@@ -5,31 +5,23 @@ use common::{Ran, host, run, shell};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tempfile::TempDir;
 
 /// An empty directory for one test.
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).unwrap();
-        Self(path)
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
     }
 
     fn prefix(&self) -> PathBuf {
-        self.0.join("opt/pmi host")
+        self.0.path().join("opt/pmi host")
     }
 
     fn call(&self, command: &str, words: &[&str]) -> Ran {
         let mut all = host([command, "--prefix"]);
         run(all.arg(self.prefix()).args(words))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -52,7 +44,7 @@ fn files(root: &Path) -> Vec<String> {
 
 #[test]
 fn installed_program_runs_under_its_names_and_leaves_nothing_when_it_is_removed() {
-    let scratch = Scratch::new("install");
+    let scratch = Scratch::new();
     let said = scratch.call("install", &[]).exits_with(0);
     assert!(said.out.contains("pmi-host, mpiexec, mpirun\n"), "{}", said.out);
     assert!(said.out.contains("PATH does not contain"), "{}", said.out);
@@ -81,14 +73,14 @@ fn installed_program_runs_under_its_names_and_leaves_nothing_when_it_is_removed(
     scratch.call("install", &[]).exits_with(0);
     assert_eq!(files(&scratch.prefix()), found);
     scratch.call("uninstall", &[]).exits_with(0);
-    assert_eq!(files(&scratch.0), Vec::<String>::new());
+    assert_eq!(files(scratch.0.path()), Vec::<String>::new());
     let again = scratch.call("uninstall", &[]).exits_with(1);
     assert!(again.err.contains("there is no installation in"), "{}", again.err);
 }
 
 #[test]
 fn files_of_others_are_neither_replaced_nor_removed() {
-    let scratch = Scratch::new("install-others");
+    let scratch = Scratch::new();
     let bin = scratch.prefix().join("bin");
     fs::create_dir_all(&bin).unwrap();
     fs::write(bin.join("mpiexec"), "of another package").unwrap();
@@ -112,17 +104,17 @@ fn files_of_others_are_neither_replaced_nor_removed() {
 
 #[test]
 fn files_of_a_package_are_put_below_another_root_and_name_the_prefix() {
-    let scratch = Scratch::new("install-destdir");
+    let scratch = Scratch::new();
     let mut command = host(["install", "--prefix", "/opt/pmi", "--links", "none", "--destdir"]);
-    run(command.arg(&scratch.0)).exits_with(0);
-    let module = scratch.0.join("opt/pmi/share/modulefiles/pmi-host/0.1.0");
+    run(command.arg(scratch.0.path())).exits_with(0);
+    let module = scratch.0.path().join("opt/pmi/share/modulefiles/pmi-host/0.1.0");
     assert!(fs::read_to_string(module).unwrap().contains("set root {/opt/pmi}\n"));
 }
 
 #[test]
 fn libraries_beside_the_program_in_a_release_are_installed_with_it() {
-    let scratch = Scratch::new("install-release");
-    let release = scratch.0.join("release");
+    let scratch = Scratch::new();
+    let release = scratch.0.path().join("release");
     let lib = release.join("lib/pmi-host");
     fs::create_dir_all(&lib).unwrap();
     fs::write(lib.join("libpmi.so.0"), "library").unwrap();
@@ -140,8 +132,8 @@ fn libraries_beside_the_program_in_a_release_are_installed_with_it() {
 
 #[test]
 fn links_are_names_under_which_the_program_reads_another_command_line() {
-    let scratch = Scratch::new("install-links");
+    let scratch = Scratch::new();
     let refused = scratch.call("install", &["--links", "mpiexec,gcc"]).exits_with(2);
     assert!(refused.err.contains("'gcc' is none of mpiexec, mpirun"), "{}", refused.err);
-    assert_eq!(files(&scratch.0), Vec::<String>::new());
+    assert_eq!(files(scratch.0.path()), Vec::<String>::new());
 }

@@ -42,9 +42,9 @@ fn key_pressed_twice_kills() {
 fn run_can_be_stopped_and_go_on_as_any_job_of_a_shell() {
     // A shell that waits for a child to begin cannot be stopped, so these have no children.
     let ranks = "sh -c 'echo pid $$ is ready; until [ -e $0 ]; do :; done'";
-    let flag = std::env::temp_dir().join(format!("pmi-host-go-{}", std::process::id()));
-    let flag = flag.to_str().unwrap();
-    let run = format!("{} run -n 2 {ranks} {flag}", host_path());
+    let directory = tempfile::tempdir().unwrap();
+    let flag = directory.path().join("flag");
+    let run = format!("{} run -n 2 {ranks} {}", host_path(), flag.display());
     let mut terminal =
         shell_on_terminal(&format!("set -m; {run}; echo all is quiet; read go; fg; exit $?"));
     terminal.shows_times("is ready", 2);
@@ -62,14 +62,14 @@ fn run_can_be_stopped_and_go_on_as_any_job_of_a_shell() {
     }
     std::fs::write(flag, "").unwrap();
     let (code, shown) = terminal.ends();
-    std::fs::remove_file(flag).unwrap();
     assert_eq!((pids.len(), code), (2, 0), "{shown}");
 }
 
 #[test]
 fn launcher_under_a_launcher_is_stopped_with_its_ranks() {
     let ranks = "sh -c 'echo pid $$ is ready; until [ -e $0 ]; do :; done'";
-    let flag = std::env::temp_dir().join(format!("pmi-host-nested-{}", std::process::id()));
+    let directory = tempfile::tempdir().unwrap();
+    let flag = directory.path().join("flag");
     let own = host_path();
     let run = format!("{own} run -n 1 {own} run --stdin none -n 2 {ranks} {}", flag.display());
     let mut terminal =
@@ -87,9 +87,8 @@ fn launcher_under_a_launcher_is_stopped_with_its_ranks() {
     for pid in &pids {
         terminal.waits(|_| state(pid).is_some_and(|state| state != 'T'), "running process");
     }
-    std::fs::write(&flag, "").unwrap();
+    std::fs::write(flag, "").unwrap();
     let (code, shown) = terminal.ends();
-    std::fs::remove_file(flag).unwrap();
     assert_eq!((pids.len(), code), (2, 0), "{shown}");
 }
 
@@ -142,7 +141,8 @@ fn password_is_read_by_the_reader_of_the_terminal_and_stops_no_other() {
 
 #[test]
 fn terminal_that_hangs_up_reaches_each_rank() {
-    let flag = std::env::temp_dir().join(format!("pmi-host-hup-{}", std::process::id()));
+    let directory = tempfile::tempdir().unwrap();
+    let flag = directory.path().join("flag");
     let ranks = format!(
         "sh -c \"trap 'echo x >> {}; exit 0' HUP; echo ready; while :; do sleep 0.05; done\"",
         flag.display()
@@ -154,7 +154,6 @@ fn terminal_that_hangs_up_reaches_each_rank() {
     let told = || std::fs::read_to_string(&flag).map_or(0, |text| text.lines().count());
     terminal.waits(|_| told() == 3, "three hang-ups");
     assert_eq!(terminal.ends().0, 137);
-    std::fs::remove_file(flag).unwrap();
 }
 
 #[test]

@@ -7,39 +7,38 @@ use common::{Ran, host, run, small_host_path};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
+use tempfile::TempDir;
 
-/// A directory for one test, with a starter that is called as `starter HOST COMMAND`. It logs the host and the
-/// launcher's command that has executed it, and runs `script` with the host in `$host` before the command.
-fn starter(test: &str, script: &str) -> PathBuf {
-    let directory = std::env::temp_dir().join(format!("pmi-fanout-{test}-{}", std::process::id()));
-    fs::create_dir_all(&directory).unwrap();
-    let path = directory.join("starter");
+/// A directory with a starter that is called as `starter HOST COMMAND`. It logs the host and the launcher's
+/// command that has executed it, and runs `script` with the host in `$host` before the command.
+fn starter(script: &str) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("starter");
     let text = format!(
         "#!/bin/sh\nhost=$1; shift\n\
          by=$(tr '\\0' ' ' </proc/$PPID/cmdline | cut -d' ' -f2)\n\
          echo $host $by >>'{}'\n{script}\nexec \"$@\"\n",
-        directory.join("log").display()
+        directory.path().join("log").display()
     );
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
+    directory
 }
 
-fn command(word: &str, starter: &Path, hosts: &str) -> Command {
+fn command(word: &str, starter: &TempDir, hosts: &str) -> Command {
     let mut command = host([word]);
     command.env("XDG_CONFIG_HOME", "/nowhere");
-    let template = format!("'{}' {{host}} {{cmd}}", starter.display());
+    let template = format!("'{}/starter' {{host}} {{cmd}}", starter.path().display());
     command.args(["--hosts", hosts, "--starter-cmd", &template]);
     command
 }
 
 /// Hosts that a launcher's command has started, sorted.
-fn started_by(starter: &Path, command: &str) -> Vec<String> {
-    let log = fs::read_to_string(starter.with_file_name("log")).unwrap();
+fn started_by(starter: &TempDir, command: &str) -> Vec<String> {
+    let log = fs::read_to_string(starter.path().join("log")).unwrap();
     let of_command = log.lines().filter_map(|line| line.strip_suffix(&format!(" {command}")));
     let mut hosts: Vec<String> = of_command.map(str::to_owned).collect();
     hosts.sort_unstable();
@@ -66,7 +65,7 @@ fn wait_until_gone(word: &str) {
 
 #[test]
 fn first_hosts_start_the_others() {
-    let starter = starter("levels", "");
+    let starter = starter("");
     let mut check = command("doctor", &starter, "h[1-9]");
     let ran = run(check.args(["--starter-fanout", "2"])).exits_with(0).says_nothing();
     assert_eq!(names(&ran.out).len(), 9, "{}", ran.out);
@@ -77,20 +76,19 @@ fn first_hosts_start_the_others() {
 #[test]
 fn head_starts_all_hosts_by_default_and_on_request() {
     for options in [&[][..], &["--starter-fanout", "all"], &["--starter-fanout", "3"]] {
-        let starter = starter(&format!("flat{}", options.len()), "");
+        let starter = starter("");
         let mut check = command("doctor", &starter, "h[1-3]");
         run(check.args(options)).exits_with(0).says_nothing();
         assert_eq!(started_by(&starter, "node"), <[&str; 0]>::default());
-        fs::remove_file(starter.with_file_name("log")).unwrap();
     }
-    let starter = starter("value", "");
+    let starter = starter("");
     let ran = run(command("doctor", &starter, "h[1-3]").args(["--starter-fanout", "0"]));
     ran.exits_with(2).says(&["no number of hosts", "'all'"]);
 }
 
 #[test]
 fn ranks_run_on_hosts_that_others_have_started() {
-    let starter = starter("ranks", "");
+    let starter = starter("");
     let script = "echo $PMI_RANK $(ulimit -Sn)";
     let mut job = command("run", &starter, "h[1-7]:2");
     let ran = run(job.args(["--starter-fanout", "2", "sh", "-c", script])).exits_with(0);
@@ -104,8 +102,7 @@ fn ranks_run_on_hosts_that_others_have_started() {
 
 #[test]
 fn head_starts_hosts_that_others_cannot_start() {
-    let starter =
-        starter("refused", "if [ $by = node ]; then echo 'Permission denied' >&2; exit 255; fi");
+    let starter = starter("if [ $by = node ]; then echo 'Permission denied' >&2; exit 255; fi");
     let mut check = command("doctor", &starter, "h[1-5]");
     let ran = run(check.args(["--starter-fanout", "2"])).exits_with(0);
     assert_eq!(names(&ran.out).len(), 5, "{}", ran.out);
@@ -128,7 +125,7 @@ fn host_that_cannot_be_started_is_in_the_table_and_no_starter_is_left() {
     let script = format!(
         "case $host in\nh3) exec sleep {word} ;;\nh4) echo 'no route to host' >&2; exit 255 ;;\nesac"
     );
-    let starter = starter("table", &script);
+    let starter = starter(&script);
     let mut job = command("run", &starter, "h[1-5]");
     let err = failed(run(job.args(["--starter-fanout", "2", "true"])));
     for part in ["could be started on 1 of 5 hosts", "  h4  ", "exited with 255", "no route"] {

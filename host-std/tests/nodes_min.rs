@@ -65,9 +65,8 @@ fn program_whose_hosts_are_all_left_out_is_reported() {
 
 #[test]
 fn files_of_ranks_that_are_left_out_are_not_made() {
-    let directory = std::env::temp_dir().join(format!("pmi-min-files-{}", std::process::id()));
-    fs::create_dir_all(&directory).unwrap();
-    let files = directory.join("rank.%r");
+    let directory = tempfile::tempdir().unwrap();
+    let files = directory.path().join("rank.%r");
     let words =
         ["--min-nodes", "2", "--stdout-to", files.to_str().unwrap(), "sh", "-c", "echo $PMI_RANK"];
     run(&mut command("h[1-4]:2", "h2", &words)).exits_with(0);
@@ -78,7 +77,6 @@ fn files_of_ranks_that_are_left_out_are_not_made() {
     made.sort_unstable();
     let expected: Vec<String> = (0..6).map(|rank| format!("rank.{rank}")).collect();
     assert_eq!(made, expected);
-    fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]

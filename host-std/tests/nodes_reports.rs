@@ -129,15 +129,13 @@ fn signal_prints_all_ranks_with_their_nodes() {
 
 #[test]
 fn status_request_gets_ranks_waits_and_nodes() {
-    let runtime = std::env::temp_dir().join(format!("pmi-host-nodes-ps-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&runtime);
-    std::fs::create_dir(&runtime).unwrap();
+    let runtime = tempfile::tempdir().unwrap();
     let words = [&shell(FENCE)[..], &["1"]].concat();
-    let running = start(nodes(2, 4, &words).env("XDG_RUNTIME_DIR", &runtime));
+    let running = start(nodes(2, 4, &words).env("XDG_RUNTIME_DIR", runtime.path()));
     let since = Instant::now();
     let table = loop {
         let mut ps = host(["ps", "--json", &running.pid().to_string()]);
-        let ran = run(ps.env("XDG_RUNTIME_DIR", &runtime));
+        let ran = run(ps.env("XDG_RUNTIME_DIR", runtime.path()));
         let mut tables: Vec<Table> = serde_json::from_str(&ran.out).unwrap_or_default();
         // The rank that is missing may not have begun, and a rank may run for a moment.
         let is_there = |table: &Table| {
@@ -154,10 +152,9 @@ fn status_request_gets_ranks_waits_and_nodes() {
         assert!(since.elapsed() < Duration::from_secs(60), "{} {}", ran.out, ran.err);
     };
     let mut ps = host(["ps"]);
-    let text = run(ps.env("XDG_RUNTIME_DIR", &runtime)).exits_with(0).out;
+    let text = run(ps.env("XDG_RUNTIME_DIR", runtime.path())).exits_with(0).out;
     running.signal("TERM");
     running.end();
-    let _ = std::fs::remove_dir_all(&runtime);
     let job = &table.jobs[0];
     assert_eq!((job.size, job.running.count(), job.ranks.len()), (4, 4, 4));
     assert_eq!(job.waits[0].what, WaitCondition::Fence(0));

@@ -195,15 +195,14 @@ fn host_that_ssh_does_not_reach_is_in_the_table_with_its_words() {
     wait_until_empty(&hosts, 1);
     wait_until_empty(&hosts, 2);
     // A key that the hosts do not accept: a prompt would wait indefinitely.
-    let directory = std::env::temp_dir().join(format!("pmi-nodes-ssh-{}", std::process::id()));
-    fs::create_dir_all(&directory).unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let mut command = hosts.head(&["doctor", "--hosts", "n1"]);
     let arguments = command
         .get_envs()
         .find(|(name, _)| *name == "HYDRA_LAUNCHER_EXTRA_ARGS")
         .and_then(|(_, value)| value?.to_str().map(str::to_owned))
         .unwrap();
-    let other = format!("{arguments} -o IdentityFile={}/none", directory.display());
+    let other = format!("{arguments} -o IdentityFile={}/none", directory.path().display());
     command.env("HYDRA_LAUNCHER_EXTRA_ARGS", other.replace("-F", "-o PubkeyAuthentication=no -F"));
     let ran = run(&mut command).exits_with(1);
     assert!(table(&ran).contains("Permission denied"), "{}", ran.err);

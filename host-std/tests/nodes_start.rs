@@ -11,6 +11,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use tempfile::TempDir;
 
 fn doctor(words: &[&str]) -> Command {
     let mut command = host(["doctor"]);
@@ -22,11 +23,15 @@ fn doctor(words: &[&str]) -> Command {
     command
 }
 
-/// A directory for one test, with a program in it.
-fn program(test: &str, name: &str, script: &str) -> PathBuf {
-    let directory = std::env::temp_dir().join(format!("pmi-nodes-{test}-{}", std::process::id()));
-    fs::create_dir_all(&directory).unwrap();
-    let path = directory.join(name);
+/// A program in a directory of its own.
+fn program(name: &str, script: &str) -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = program_in(&directory, name, script);
+    (directory, path)
+}
+
+fn program_in(directory: &TempDir, name: &str, script: &str) -> PathBuf {
+    let path = directory.path().join(name);
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
@@ -59,7 +64,7 @@ fn limit_on_open_files_is_raised_for_the_hosts_or_reported() {
     };
     limited("-Sn 128").exits_with(0).says_nothing();
     // Node servers have the limit of the user.
-    let starter = program("limit", "starter", "sleep 0.2; ulimit -Sn; exit 9");
+    let (_directory, starter) = program("starter", "sleep 0.2; ulimit -Sn; exit 9");
     let script = format!(
         "ulimit -Sn 50; exec '{}' doctor --hosts 'n[1-20]' --starter-cmd '{} {{host}} {{cmd}}'",
         host_path(),
@@ -74,8 +79,7 @@ fn limit_on_open_files_is_raised_for_the_hosts_or_reported() {
 #[test]
 fn template_starts_one_node_server_for_each_host() {
     // As `kubectl exec -i POD -- COMMAND`: the container has its own name, which the head does not know.
-    let kubectl = program(
-        "template",
+    let (_directory, kubectl) = program(
         "kubectl",
         "[ \"$1 $2 $4\" = 'exec -i --' ] || exit 64; host=$3; shift 4; echo starting $host; exec \"$@\"",
     );
@@ -90,9 +94,8 @@ fn template_starts_one_node_server_for_each_host() {
 
 /// A pod in which the command line of `kubectl exec` runs, and the script of the MPI operator of Kubernetes,
 /// which Open MPI, MPICH and Intel MPI call as their remote shell. Standard input reaches a pod with `-i` only.
-fn operator(test: &str, options: &str) -> (PathBuf, PathBuf) {
-    let kubectl = program(
-        test,
+fn operator(options: &str) -> (TempDir, PathBuf, PathBuf) {
+    let (directory, kubectl) = program(
         "kubectl",
         "[ $1 = exec ] || exit 64; shift; [ $1 = -i ] && shift || exec </dev/null\n\
          pod=$1; shift; [ $1 = -- ] || exit 64; shift; POD=$pod exec \"$@\"",
@@ -101,15 +104,15 @@ fn operator(test: &str, options: &str) -> (PathBuf, PathBuf) {
         "set -x\nPOD_NAME=$1\nshift\n'{}' exec {options} ${{POD_NAME}} -- /bin/sh -c \"$*\"",
         kubectl.display()
     );
-    let agent = program(test, "kubexec.sh", &script);
+    let agent = program_in(&directory, "kubexec.sh", &script);
     let hosts = agent.with_file_name("hostfile");
     fs::write(&hosts, "job-worker-0 slots=2\njob-worker-1 slots=2\n").unwrap();
-    (agent, hosts)
+    (directory, agent, hosts)
 }
 
 #[test]
 fn environment_of_the_mpi_operator_of_kubernetes_starts_ranks_in_pods() {
-    let (agent, hosts) = operator("operator", "-i");
+    let (_directory, agent, hosts) = operator("-i");
     for (names, hostfile) in [
         (&["OMPI_MCA_plm_rsh_agent"][..], "OMPI_MCA_orte_default_hostfile"),
         (&["HYDRA_LAUNCHER_EXEC", "HYDRA_LAUNCHER"], "HYDRA_HOST_FILE"),
@@ -127,7 +130,7 @@ fn environment_of_the_mpi_operator_of_kubernetes_starts_ranks_in_pods() {
         assert_eq!(lines, ["[0] 4", "[1] 4", "[2] 4", "[3] 4"], "{names:?} {}", ran.err);
     }
     // A script of older versions, which does not pass standard input on.
-    let (agent, hosts) = operator("operator-without-input", "");
+    let (_directory, agent, hosts) = operator("");
     let mut command = host(["mpiexec", "-n", "4", "true"]);
     command.env("XDG_CONFIG_HOME", "/nowhere").env("HYDRA_HOST_FILE", &hosts);
     let ran = run(command.env("HYDRA_LAUNCHER", "rsh").env("HYDRA_LAUNCHER_EXEC", &agent));
@@ -150,7 +153,8 @@ fn nodes_have_as_many_nodes_below_them_as_were_requested() {
 #[test]
 fn remote_shell_of_hydra_is_used_as_hydra_does() {
     // A remote shell joins its words and has a shell read them.
-    let rsh = program("rsh", "my rsh", "[ \"$1\" = -v ] || exit 64; shift 2; exec sh -c \"$*\"");
+    let (_directory, rsh) =
+        program("my rsh", "[ \"$1\" = -v ] || exit 64; shift 2; exec sh -c \"$*\"");
     let mut command = doctor(&["--hosts", "user@a,b"]);
     command.env("HYDRA_LAUNCHER", "rsh").env("HYDRA_LAUNCHER_EXEC", &rsh);
     command.env("HYDRA_LAUNCHER_EXTRA_ARGS", "-v");
@@ -167,7 +171,7 @@ fn srun_starts_all_node_servers_by_one_call() {
                   read key\n\
                   for host in $(echo $list | tr , ' '); do\n\
                   echo $key | SLURMD_NODENAME=$host \"$@\" & done; wait";
-    let srun = program("srun", "srun", script);
+    let (_directory, srun) = program("srun", script);
     let mut command = doctor(&["--hosts", "n1,n2,n3,n4,n5,n6"]);
     command.env("SLURM_JOB_ID", "1").env("HYDRA_LAUNCHER_EXEC", srun);
     let ran = run(&mut command).exits_with(0);
@@ -180,7 +184,7 @@ fn hosts_that_cannot_be_used_are_listed_with_their_reasons() {
                   a) shift; exec \"$@\" ;;\n\
                   b) echo 'b: no route to host' >&2; exit 255 ;;\n\
                   c) kill -9 $$ ;;\nesac";
-    let starter = program("failures", "starter", script);
+    let (_directory, starter) = program("starter", script);
     let template = format!("{} {{host}} {{cmd}}", starter.display());
     let ran = run(&mut doctor(&["--hosts", "a,b,c", "--starter-cmd", &template])).exits_with(1);
     let ran =
@@ -215,8 +219,8 @@ fn missing_program_is_reported_by_its_host() {
 
 #[test]
 fn user_at_a_terminal_sees_how_many_hosts_have_joined() {
-    let gate = program("progress", "gate", "");
-    let (starter, released) = (gate.with_file_name("starter"), gate.with_file_name("released"));
+    let directory = tempfile::tempdir().unwrap();
+    let [starter, released] = ["starter", "released"].map(|name| directory.path().join(name));
     let script = format!(
         "host=$1; shift; while [ $host = c ] && ! [ -e '{}' ]; do sleep 0.02; done; exec \"$@\"",
         released.display()
@@ -417,21 +421,20 @@ fn wait_for_connections(port: u16, count: usize) {
 
 #[test]
 fn key_is_in_no_argument_and_no_environment() {
-    let directory = std::env::temp_dir().join(format!("pmi-nodes-key-{}", std::process::id()));
-    fs::create_dir_all(&directory).unwrap();
+    let directory = tempfile::tempdir().unwrap();
     // What the starter hands over, and everything that other users can read of the node server.
     let script = format!(
         "read key; echo \"$key\" > {0}/key; tr '\\0' ' ' < /proc/$$/cmdline > {0}/seen; env >> {0}/seen; \
          echo \"$*\" >> {0}/seen; echo \"$key\" | exec \"$@\"",
-        directory.display()
+        directory.path().display()
     );
-    let starter = program("key", "starter", &script);
+    let starter = program_in(&directory, "starter", &script);
     let template = format!("{} {{cmd}} {{host}}", starter.display());
     // The host is a further word, which the node server refuses: all was seen by then.
     run(&mut doctor(&["--hosts", "a", "--starter-cmd", &template])).exits_with(1);
-    let key = fs::read_to_string(directory.join("key")).unwrap();
+    let key = fs::read_to_string(directory.path().join("key")).unwrap();
     assert_eq!(key.trim_end().len(), 64);
-    let seen = fs::read_to_string(directory.join("seen")).unwrap();
+    let seen = fs::read_to_string(directory.path().join("seen")).unwrap();
     assert!(seen.contains("--to 127.") || seen.contains("--to "), "{seen}");
     assert!(!seen.contains(key.trim_end()), "{seen}");
     assert!(seen.contains(host_path()), "the same path on every host: {seen}");
@@ -439,7 +442,7 @@ fn key_is_in_no_argument_and_no_environment() {
 
 #[test]
 fn this_machine_is_started_like_others_on_request() {
-    let starter = program("autofork", "remote", "touch \"$0.called\"; exec sh -c \"$2\"");
+    let (_directory, starter) = program("remote", "touch \"$0.called\"; exec sh -c \"$2\"");
     let called = starter.with_extension("called");
     for (value, is_called) in [(None, false), (Some("1"), false), (Some("0"), true)] {
         let words = ["--hosts", "localhost", "--starter-exec", starter.to_str().unwrap()];

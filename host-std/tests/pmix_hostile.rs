@@ -5,7 +5,8 @@ mod common;
 use common::{job, pmix_program, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use tempfile::{NamedTempFile, TempPath};
 
 /// A job of two ranks that put, fence and get; rank 1 first runs `script`, where `$CLAIM` and `$PMIX` are
 /// programs.
@@ -31,19 +32,10 @@ fn beside_a_job(script: &str) -> Option<(Vec<String>, String)> {
 }
 
 /// A copy that other users can run, independent of the directory of the tests.
-fn for_everybody(program: &Path) -> PathBuf {
-    let directory = std::env::temp_dir().join(format!("pmi-host-tests-{}", std::process::id()));
-    let _ = fs::create_dir(&directory);
-    let open = || fs::Permissions::from_mode(0o755);
-    fs::set_permissions(&directory, open()).unwrap();
-    let copy = directory.join(program.file_name().unwrap());
-    // Tests run side by side: an existing file is the same program.
-    if !copy.exists() {
-        let fresh = copy.with_extension(format!("{:?}", std::thread::current().id()));
-        fs::copy(program, &fresh).unwrap();
-        fs::set_permissions(&fresh, open()).unwrap();
-        fs::rename(fresh, &copy).unwrap();
-    }
+fn for_everybody(program: &Path) -> TempPath {
+    let copy = NamedTempFile::new().unwrap().into_temp_path();
+    fs::copy(program, &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
     copy
 }
 

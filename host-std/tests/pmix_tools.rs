@@ -373,12 +373,11 @@ fn several_tools_are_served_at_once_and_those_of_other_users_are_not() {
     let text = fs::read_to_string(&place.files()[0]).unwrap();
     let uri = text.lines().next().unwrap();
     // Where the other user may execute it.
-    let copy = std::env::temp_dir().join(format!("pmix-tool-{}", job.pid()));
+    let copy = tempfile::NamedTempFile::new().unwrap().into_temp_path();
     fs::copy(&program, &copy).unwrap();
     let mut tool = Command::new("setpriv");
     tool.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy);
     let ran = run(tool.args(["show", &nspace, "pmix.srvr.uri", uri]));
-    fs::remove_file(copy).unwrap();
     assert_eq!(ran.code, 2, "{} {}", ran.out, ran.err);
     job.signal("TERM");
     let ran = job.end();

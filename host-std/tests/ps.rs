@@ -10,22 +10,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// A directory for the sockets of one test.
-struct Runtime(PathBuf);
+struct Runtime(TempDir);
 
 impl Runtime {
-    fn new(name: &str) -> Self {
-        // The path of a socket has a small maximal length.
-        let path = std::env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
     }
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = host(words);
-        command.env("XDG_RUNTIME_DIR", &self.0);
+        command.env("XDG_RUNTIME_DIR", self.0.path());
         command
     }
 
@@ -53,13 +50,7 @@ impl Runtime {
     }
 
     fn sockets(&self) -> Vec<PathBuf> {
-        list(&self.0.join("pmi-host"))
-    }
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        list(&self.0.path().join("pmi-host"))
     }
 }
 
@@ -76,8 +67,8 @@ const HUNG: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read
 
 #[test]
 fn directory_of_sockets_is_removed_with_the_last_run_that_uses_it() {
-    let runtime = Runtime::new("empty");
-    let directory = runtime.0.join("pmi-host");
+    let runtime = Runtime::new();
+    let directory = runtime.0.path().join("pmi-host");
     let mut first = start(runtime.job(1, "read line").stdin(Stdio::piped()));
     let mut second = start(runtime.job(1, "read line").stdin(Stdio::piped()));
     [&first, &second].iter().for_each(|job| drop(runtime.table(job.pid())));
@@ -91,7 +82,7 @@ fn directory_of_sockets_is_removed_with_the_last_run_that_uses_it() {
 
 #[test]
 fn programs_read_what_a_run_does() {
-    let runtime = Runtime::new("json");
+    let runtime = Runtime::new();
     let running = start(&mut runtime.job(3, HUNG));
     let table = loop {
         let table = runtime.table(running.pid());
@@ -123,7 +114,7 @@ fn programs_read_what_a_run_does() {
 
 #[test]
 fn people_read_it_as_a_table() {
-    let runtime = Runtime::new("text");
+    let runtime = Runtime::new();
     let running = start(&mut runtime.job(3, HUNG));
     let name = runtime.table(running.pid()).jobs[0].name.clone();
     for words in [vec![], vec![&*name], vec!["0"]] {
@@ -152,7 +143,7 @@ fn nobody_but_others(ran: Ran) {
 
 #[test]
 fn empty_table_is_shown() {
-    let runtime = Runtime::new("none");
+    let runtime = Runtime::new();
     nobody_but_others(runtime.ps(&[]));
     let json = runtime.ps(&["--json"]).exits_with(0).says_nothing().out;
     assert!(json == "[]\n" || json.contains("\"pid\""), "{json}");
@@ -162,17 +153,17 @@ fn empty_table_is_shown() {
 
 #[test]
 fn launcher_without_a_socket_has_none() {
-    let runtime = Runtime::new("off");
+    let runtime = Runtime::new();
     let script = "echo ready; sleep 0.5";
     let words = ["run", "-n", "1", "--no-control"].into_iter().chain(shell(script));
     let running = start(&mut runtime.command(&words.collect::<Vec<_>>()));
     running.end().exits_with(0);
-    assert!(!runtime.0.join("pmi-host").exists());
+    assert!(!runtime.0.path().join("pmi-host").exists());
 }
 
 #[test]
 fn leftovers_of_a_killed_launcher_are_removed_by_the_next() {
-    let runtime = Runtime::new("stale");
+    let runtime = Runtime::new();
     let running = start(&mut runtime.job(1, "exec sleep 60"));
     runtime.table(running.pid());
     let socket = runtime.sockets().remove(0);
@@ -193,13 +184,13 @@ fn leftovers_of_a_killed_launcher_are_removed_by_the_next() {
 
 #[test]
 fn folder_that_is_not_ours_alone_is_not_used() {
-    let runtime = Runtime::new("open");
-    let directory = runtime.0.join("pmi-host");
+    let runtime = Runtime::new();
+    let directory = runtime.0.path().join("pmi-host");
     std::fs::create_dir(&directory).unwrap();
     std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o777)).unwrap();
     run(&mut runtime.job(1, "sleep 0.4")).exits_with(0).says_nothing();
     std::fs::remove_dir(&directory).unwrap();
-    let trap = runtime.0.join("trap");
+    let trap = runtime.0.path().join("trap");
     std::fs::create_dir(&trap).unwrap();
     symlink(&trap, &directory).unwrap();
     let running = start(&mut runtime.job(1, "exec sleep 60"));
@@ -212,7 +203,7 @@ fn folder_that_is_not_ours_alone_is_not_used() {
 
 #[test]
 fn stopped_launcher_does_not_block_ps() {
-    let runtime = Runtime::new("stop");
+    let runtime = Runtime::new();
     let running = start(&mut runtime.job(1, "exec sleep 60"));
     runtime.table(running.pid());
     running.signal("STOP");

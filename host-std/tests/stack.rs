@@ -3,31 +3,30 @@
 mod common;
 use common::wheel::{MPICH, wheel_python};
 use common::{Ran, Running, host, mpi_program, openmpi_program, run, shell, start};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// A job, and a directory for the socket of its launcher.
 struct HungJob {
-    runtime: PathBuf,
+    runtime: TempDir,
     running: Option<Running>,
 }
 
 impl HungJob {
-    fn start(name: &str, options: &[&str], words: &[&str]) -> Self {
-        let runtime = std::env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&runtime);
-        std::fs::create_dir(&runtime).unwrap();
+    fn start(options: &[&str], words: &[&str]) -> Self {
+        let runtime = tempfile::tempdir().unwrap();
         let mut command = host(["run"]);
-        command.args(options).args(words).env("XDG_RUNTIME_DIR", &runtime);
+        command.args(options).args(words).env("XDG_RUNTIME_DIR", runtime.path());
         let running = Some(start(&mut command));
         Self { runtime, running }
     }
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = host(["stack"]);
-        command.args(words).env("XDG_RUNTIME_DIR", &self.runtime);
+        command.args(words).env("XDG_RUNTIME_DIR", self.runtime.path());
         command
     }
 
@@ -55,7 +54,6 @@ impl Drop for HungJob {
             running.signal("TERM");
             let _ = running.end();
         }
-        let _ = std::fs::remove_dir_all(&self.runtime);
     }
 }
 
@@ -81,10 +79,9 @@ fn equal_stacks_are_merged_and_the_missing_rank_stands_apart() {
         return;
     }
     let programs = [mpi_program("hang"), openmpi_program("hang")];
-    for (number, program) in programs.iter().enumerate() {
-        let Some(program) = program else { continue };
+    for program in programs.iter().flatten() {
         let words = [program.to_str().unwrap(), "2", "sleep"];
-        let job = HungJob::start(&format!("stack-{number}"), &["-n", "4"], &words);
+        let job = HungJob::start(&["-n", "4"], &words);
         let parts = ["ranks 0,1,3, PMPI_Init in libmpi", "rank 2, ", "pause"];
         let shown = job.shows(&[&job.pid()], &parts);
         // The calls below the fence are those of one branch, before those of rank 2.
@@ -96,7 +93,7 @@ fn equal_stacks_are_merged_and_the_missing_rank_stands_apart() {
 
 #[test]
 fn without_a_debugger_the_last_call_is_shown() {
-    let job = HungJob::start("stack-last", &["-n", "2"], &shell("read line <&$PMI_FD"));
+    let job = HungJob::start(&["-n", "2"], &shell("read line <&$PMI_FD"));
     let since = Instant::now();
     loop {
         let mut command = job.command(&[&job.pid()]);
@@ -115,7 +112,7 @@ fn without_a_debugger_the_last_call_is_shown() {
 #[test]
 fn ranks_of_node_servers_are_shown_with_their_server() {
     let options = ["--starter", "local:2", "-n", "4"];
-    let job = HungJob::start("stack-nodes", &options, &shell("read line <&$PMI_FD"));
+    let job = HungJob::start(&options, &shell("read line <&$PMI_FD"));
     // The launcher's own table has the line about the other host. Other jobs may be shown before its socket
     // is there.
     let parts = [
@@ -135,7 +132,7 @@ fn report_without_progress_is_followed_by_stacks_on_request() {
         if [ $PMI_RANK = 1 ]; then read line <&$PMI_FD; fi
         echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD";
     let options = ["-n", "3", "--stall-report", "1", "--stall-stacks"];
-    let job = HungJob::start("stack-stall", &options, &shell(script));
+    let job = HungJob::start(&options, &shell(script));
     let running = job.running.as_ref().unwrap();
     running.wait_for_errors("wait in fence 0 for rank 1");
     running.wait_for_errors("  ranks 0-2, sh:\n");
@@ -156,7 +153,7 @@ fn calls_of_python_stand_in_the_place_of_its_interpreter() {
     let source = "import os\n\ndef hold():\n    os.read(int(os.environ['PMI_FD']), 1)\n\nhold()\n";
     std::fs::write(&script, source).unwrap();
     let words = [python.to_str().unwrap(), script.to_str().unwrap()];
-    let job = HungJob::start("stack-python", &["-n", "2"], &words);
+    let job = HungJob::start(&["-n", "2"], &words);
     let path = std::env::var("PATH").unwrap();
     let since = Instant::now();
     loop {

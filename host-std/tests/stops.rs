@@ -73,14 +73,14 @@ fn start_stopped_by_a_key_goes_on_in_the_foreground() {
 #[test]
 fn start_in_the_background_stopped_for_reading_goes_on_in_the_foreground() {
     let run = format!("{} run -n 8 sh -c 'read x; echo got $x'", host_path());
-    let list = std::env::temp_dir().join(format!("pmi-host-jobs-{}", std::process::id()));
+    let list = tempfile::NamedTempFile::new().unwrap();
     for _ in 0..8 {
         // The shell detects that its job is stopped, and then continues it in the foreground. A pipe would
         // run the check in a subshell, which has no jobs.
         let script = format!(
             "set -m; {run} & until jobs > {0}; grep -q Stopped {0}; do sleep 0.01; done; \
              echo stopped; fg; exit $?",
-            list.display()
+            list.path().display()
         );
         let mut terminal = shell_on_terminal(&script);
         terminal.shows("stopped");
@@ -88,7 +88,6 @@ fn start_in_the_background_stopped_for_reading_goes_on_in_the_foreground() {
         let (code, shown) = terminal.ends();
         assert!(code == 0 && shown.contains("got word"), "{shown}");
     }
-    std::fs::remove_file(list).unwrap();
 }
 
 /// The signals that stop a process group, but the one that cannot be caught.

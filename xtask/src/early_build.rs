@@ -106,8 +106,8 @@ pub(crate) fn in_background(command: &Command) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::{Path, PathBuf};
-    use std::{env, fs};
+    use std::fs;
+    use std::path::Path;
 
     fn shell(step: &'static str, script: &str, directory: &Path) -> EarlyBuild {
         let mut shell = Command::new("sh");
@@ -115,21 +115,16 @@ mod tests {
         EarlyBuild { step, command: in_background(&shell) }
     }
 
-    fn directory(name: &str) -> PathBuf {
-        let directory = env::temp_dir().join(format!("pmi-early-{name}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        directory
-    }
-
     #[test]
     fn step_waits_for_its_build_that_runs_and_makes_the_others_itself() {
-        let directory = directory("order");
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
         // A pipe that blocks the first build until it is opened for reading, too.
         assert!(Command::new("mkfifo").arg(directory.join("gate")).status().unwrap().success());
         let early = EarlyBuilds::start([
-            shell("one", "echo > begun; echo > gate; echo > first", &directory),
-            shell("one", "echo > second", &directory),
-            shell("two", "echo > third", &directory),
+            shell("one", "echo > begun; echo > gate; echo > first", directory),
+            shell("one", "echo > second", directory),
+            shell("two", "echo > third", directory),
         ]);
         while !directory.join("begun").exists() {
             thread::yield_now();
@@ -145,24 +140,23 @@ mod tests {
         assert!(!directory.join("second").exists(), "the step makes it");
         early.finish("two");
         early.finish("three");
-        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
     fn build_that_fails_does_not_keep_those_behind_it_from_being_made() {
-        let directory = directory("failure");
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
         let missing = Command::new("/no/such/program");
         let early = EarlyBuilds::start([
             EarlyBuild { step: "one", command: missing },
-            shell("one", "exit 3", &directory),
-            shell("two", "echo $NAME > made", &directory),
+            shell("one", "exit 3", directory),
+            shell("two", "echo $NAME > made", directory),
         ]);
         while !directory.join("made").exists() {
             thread::yield_now();
         }
         early.finish("one");
         early.finish("two");
-        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

@@ -451,8 +451,9 @@ mod tests {
 
     #[test]
     fn files_of_the_loader_include_others() {
-        let directory = env::temp_dir().join(format!("pmi-host-ld-{}", std::process::id()));
-        fs::create_dir_all(directory.join("conf.d")).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        fs::create_dir(directory.join("conf.d")).unwrap();
         let main = directory.join("ld.so.conf");
         let shown = directory.display();
         fs::write(
@@ -471,6 +472,5 @@ mod tests {
         assert!(
             found.contains(&PathBuf::from("/last")) && !found.contains(&PathBuf::from("/never"))
         );
-        fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn secret_that_was_made_is_in_a_file_for_its_owner_and_goes_with_its_run() {
-        let directory =
-            std::env::temp_dir().join(format!("pmi-host-secret-{}", std::process::id()));
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("secrets");
         let [one, other] = [SecretUse::Ranks, SecretUse::Nodes]
             .map(|purpose| GeneratedSecret::create_in(&directory, purpose).unwrap());
         assert_ne!(one.text, other.text);
@@ -212,7 +212,6 @@ mod tests {
         let path = one.path.clone();
         drop((one, other));
         assert!(!path.exists());
-        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

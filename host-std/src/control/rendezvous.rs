@@ -286,8 +286,8 @@ mod tests {
 
     #[test]
     fn file_of_a_process_that_is_gone_is_removed_and_of_another_kept() {
-        let directory = env::temp_dir().join(format!("pmi-host-rendezvous-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
         let file = |name: &str, pid: u32| {
             let path = directory.join(name);
             fs::write(&path, format!("uri\nv1\n{pid}\n0:0\nnow\n\n")).unwrap();
@@ -301,13 +301,12 @@ mod tests {
         let lock = File::open(&locked).unwrap();
         flock(&lock, FlockOperation::LockExclusive).unwrap();
         let other = file("notes", 2_000_000_003);
-        sweep(&directory, "here");
+        sweep(directory, "here");
         assert!(!gone.exists() && lives.exists() && locked.exists() && other.exists());
         let pid = |path| open_file(path).and_then(|file| pid_in(&file));
         assert_eq!(pid(&lives), Some(std::process::id().cast_signed()));
         let fifo = directory.join("fifo");
         rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
-        assert_eq!((pid(&fifo), pid(&directory)), (None, None));
-        fs::remove_dir_all(directory).unwrap();
+        assert_eq!((pid(&fifo), pid(directory)), (None, None));
     }
 }

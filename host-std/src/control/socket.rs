@@ -221,17 +221,21 @@ const PAUSE: Duration = Duration::from_secs(1);
 mod tests {
     use super::*;
     use std::io::Read;
+    use tempfile::TempDir;
 
-    fn control(name: &str) -> (StatusSocket, Poller, PathBuf) {
-        let directory =
-            std::env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
-        let poller = Poller::new().unwrap();
-        (StatusSocket::open_in(&directory, &poller).unwrap(), poller, directory)
+    /// A socket in a directory that it creates below the returned one.
+    fn control() -> (StatusSocket, Poller, TempDir) {
+        let (parent, poller) = (tempfile::tempdir().unwrap(), Poller::new().unwrap());
+        (StatusSocket::open_in(&parent.path().join("run"), &poller).unwrap(), poller, parent)
+    }
+
+    fn is_empty(directory: &TempDir) -> bool {
+        fs::read_dir(directory).unwrap().next().is_none()
     }
 
     #[test]
     fn connections_are_answered_and_the_socket_is_removed_at_the_end() {
-        let (mut control, mut poller, directory) = control("ask");
+        let (mut control, mut poller, parent) = control();
         let (now, mut ready) = (Instant::now(), Vec::new());
         let mut client = UnixStream::connect(&control.path).unwrap();
         poller.wait(Some(now), &mut ready).unwrap();
@@ -242,14 +246,14 @@ mod tests {
         client.read_to_string(&mut answer).unwrap();
         assert_eq!((&*answer, control.deadline()), ("all is well", None));
         assert!(!control.wants_answer(now) && control.wants_answer(now + FRESH_FOR));
-        let path = control.path.clone();
+        assert!(!is_empty(&parent));
         drop(control);
-        assert!(!path.exists() && !directory.exists());
+        assert!(is_empty(&parent));
     }
 
     #[test]
     fn askers_that_do_not_read_are_few_and_are_hung_up_on() {
-        let (mut control, mut poller, directory) = control("slow");
+        let (mut control, mut poller, parent) = control();
         let (now, mut ready) = (Instant::now(), Vec::new());
         // More than the capacity of a socket.
         control.set_answer(now, vec![b'x'; 4 << 20]);
@@ -273,6 +277,6 @@ mod tests {
         }
         assert!(control.clients.iter().all(Option::is_none));
         drop(control);
-        assert!(!directory.exists());
+        assert!(is_empty(&parent));
     }
 }

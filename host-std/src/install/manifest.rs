@@ -87,18 +87,18 @@ mod tests {
 
     #[test]
     fn list_is_read_as_it_was_written_and_never_leads_outside() {
-        let root = std::env::temp_dir().join(format!("pmi-host-manifest-{}", std::process::id()));
-        assert_eq!(Manifest::read(&root).unwrap(), None);
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        assert_eq!(Manifest::read(root).unwrap(), None);
         fs::create_dir_all(root.join("share/pmi-host")).unwrap();
         let files = [("bin/pmi-host", "ab"), ("share/man/man1/a b.1", "cd")];
         let files = files.map(|(path, hash)| (PathBuf::from(path), hash.to_owned()));
         let manifest = Manifest(files.into());
         fs::write(root.join(PATH), manifest.text()).unwrap();
-        assert_eq!(Manifest::read(&root).unwrap(), Some(manifest));
+        assert_eq!(Manifest::read(root).unwrap(), Some(manifest));
         for bad in ["ab  ../../etc/passwd\n", "ab  /etc/passwd\n", "one word\n"] {
             fs::write(root.join(PATH), bad).unwrap();
-            assert!(Manifest::read(&root).is_err(), "{bad}");
+            assert!(Manifest::read(root).is_err(), "{bad}");
         }
-        fs::remove_dir_all(root).unwrap();
     }
 }

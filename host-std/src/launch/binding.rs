@@ -207,9 +207,9 @@ mod tests {
     use super::*;
     use crate::settings::placement::Unit;
 
-    fn dealt(name: &str, bind_to: Units, map_by: Units, ranks: u32) -> Vec<Vec<u32>> {
-        let all: Vec<u32> = (0..8).collect();
-        let binding = Binding::of_units(bind_to, map_by, &machine(name, &all)).unwrap();
+    fn dealt(bind_to: Units, map_by: Units, ranks: u32) -> Vec<Vec<u32>> {
+        let (_root, machine) = machine(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let binding = Binding::of_units(bind_to, map_by, &machine).unwrap();
         (0..ranks).map(|rank| binding.of(rank).to_vec()).collect()
     }
 
@@ -220,18 +220,18 @@ mod tests {
     #[test]
     fn ranks_take_one_piece_after_the_other() {
         let core = one(Unit::Core);
-        assert_eq!(dealt("a", core, core, 5), [[0, 4], [1, 5], [2, 6], [3, 7], [0, 4]]);
+        assert_eq!(dealt(core, core, 5), [[0, 4], [1, 5], [2, 6], [3, 7], [0, 4]]);
         let pair = Units { unit: Unit::Core, count: 2 };
-        assert_eq!(dealt("b", pair, pair, 2), [[0, 4, 1, 5], [2, 6, 3, 7]]);
+        assert_eq!(dealt(pair, pair, 2), [[0, 4, 1, 5], [2, 6, 3, 7]]);
     }
 
     #[test]
     fn ranks_are_dealt_over_sockets_and_bound_to_cores() {
         let (core, socket) = (one(Unit::Core), one(Unit::Socket));
         let expected = [[0, 4], [2, 6], [1, 5], [3, 7], [0, 4]];
-        assert_eq!(dealt("c", core, socket, 5), expected);
+        assert_eq!(dealt(core, socket, 5), expected);
         // A part larger than the unit of the distribution is shared.
-        assert_eq!(dealt("d", socket, core, 3), [[0, 1, 4, 5], [0, 1, 4, 5], [2, 3, 6, 7]]);
+        assert_eq!(dealt(socket, core, 3), [[0, 1, 4, 5], [0, 1, 4, 5], [2, 3, 6, 7]]);
     }
 
     #[test]

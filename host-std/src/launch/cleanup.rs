@@ -110,17 +110,17 @@ mod tests {
     use std::fs;
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
+    use tempfile::TempDir;
 
-    fn directory(name: &str) -> PathBuf {
-        let directory =
-            std::env::temp_dir().join(format!("pmi-cleanup-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&directory);
-        fs::create_dir_all(directory.join("below/deeper")).unwrap();
-        fs::write(directory.join("file"), "").unwrap();
-        fs::write(directory.join("kept"), "").unwrap();
-        fs::write(directory.join("below/deeper/file"), "").unwrap();
-        directory
+    /// A directory with files, in it and below.
+    fn tree() -> TempDir {
+        let tree = tempfile::tempdir().unwrap();
+        fs::create_dir_all(tree.path().join("below/deeper")).unwrap();
+        for name in ["file", "kept", "below/deeper/file"] {
+            fs::write(tree.path().join(name), "").unwrap();
+        }
+        tree
     }
 
     fn path(path: &Path) -> CString {
@@ -129,34 +129,35 @@ mod tests {
 
     #[test]
     fn files_go_and_links_are_not_followed() {
-        let directory = directory("files");
+        let directory = tree();
+        let directory = directory.path();
         let other = directory.join("link");
         symlink(directory.join("kept"), &other).unwrap();
         let files = ["file", "link", "not-there"].map(|name| path(&directory.join(name)));
         Cleanup { files: files.into(), ..Cleanup::default() }.run();
         assert!(!directory.join("file").exists() && directory.join("kept").exists());
         assert!(other.is_symlink());
-        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
     fn tree_goes_without_what_it_links_to() {
-        let (tree, outside) = (directory("tree"), directory("outside"));
-        symlink(&outside, tree.join("below/out")).unwrap();
-        let flat = Cleanup { directories: vec![path(&tree)], ..Cleanup::default() };
+        let (tree, outside) = (tree(), tree());
+        let (tree, outside) = (tree.path(), outside.path());
+        symlink(outside, tree.join("below/out")).unwrap();
+        let flat = Cleanup { directories: vec![path(tree)], ..Cleanup::default() };
         flat.run();
         assert!(!tree.join("file").exists() && tree.join("below/deeper/file").exists());
         Cleanup { is_recursive: true, ..flat }.run();
         assert!(!tree.exists());
         assert!(outside.join("below/deeper/file").exists());
-        fs::remove_dir_all(outside).unwrap();
     }
 
     #[test]
     fn excepted_files_stay() {
-        let tree = directory("stays");
+        let tree = tree();
+        let tree = tree.path();
         let cleanup = Cleanup {
-            directories: vec![path(&tree)],
+            directories: vec![path(tree)],
             is_recursive: true,
             leaves_top: true,
             kept: vec![c"kept".into()],
@@ -164,10 +165,9 @@ mod tests {
         };
         cleanup.run();
         let left: Vec<_> =
-            fs::read_dir(&tree).unwrap().map(|one| one.unwrap().file_name()).collect();
+            fs::read_dir(tree).unwrap().map(|one| one.unwrap().file_name()).collect();
         assert_eq!(left, ["kept"]);
-        let up = CString::new([path(&tree).as_bytes(), b"/../nothing"].concat()).unwrap();
+        let up = CString::new([path(tree).as_bytes(), b"/../nothing"].concat()).unwrap();
         assert!(!is_absolute(&up) && !is_absolute(c"file") && is_absolute(c"/a/b"));
-        fs::remove_dir_all(tree).unwrap();
     }
 }

@@ -309,9 +309,9 @@ mod tests {
     use crate::launch::topology::tests::machine;
 
     /// Two sockets of two cores of two threads, each with a memory domain; see [`machine`].
-    fn described(name: &str) -> String {
-        let machine = machine(name, &[0]);
-        let root = machine.root();
+    fn described() -> String {
+        let (root, _) = machine(&[0]);
+        let root = root.path();
         fs::write(root.join("cpu/online"), "0-7\n").unwrap();
         for cpu in 0..8 {
             let cache = |index: u32, file: &str| {
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn objects_are_nested_and_each_stands_once() {
-        let text = described("hwloc");
+        let text = described();
         let kinds = |line: &str| line.split('"').nth(1).map(str::to_owned);
         let objects: Vec<_> =
             text.lines().filter(|line| line.starts_with("<object")).filter_map(kinds).collect();

@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn libraries_that_read_the_store_are_known_by_the_names_of_their_files() {
-        let directory = std::env::temp_dir().join(format!("pmix-libraries-{}", std::process::id()));
-        fs::create_dir(&directory).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
         let file = |name: &str| {
             let path = directory.join(name);
             fs::write(&path, "").unwrap();
@@ -136,6 +136,5 @@ mod tests {
             assert_eq!(StoreOffer::of(None, Some(other)), StoreOffer::None, "{other:?}");
         }
         assert_eq!(StoreOffer::of(None, None), StoreOffer::None);
-        fs::remove_dir_all(directory).unwrap();
     }
 }

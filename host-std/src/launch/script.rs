@@ -98,21 +98,24 @@ const LOOKED_AT: u64 = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tempfile::NamedTempFile;
 
-    fn file(name: &str, content: &[u8]) -> CString {
-        let path = std::env::temp_dir().join(format!("script-{}-{name}", std::process::id()));
-        std::fs::write(&path, content).unwrap();
-        CString::new(path.as_os_str().as_bytes()).unwrap()
+    /// A file and its path.
+    fn file(content: &[u8]) -> (NamedTempFile, CString) {
+        let file = NamedTempFile::new().unwrap();
+        std::fs::write(&file, content).unwrap();
+        let path = CString::new(file.path().as_os_str().as_bytes()).unwrap();
+        (file, path)
     }
 
     #[test]
     fn only_text_is_given_to_the_shell() {
         let words = [c"name".to_owned(), c"a b".to_owned()];
-        let text = file("text", b"echo x\n\0behind it anything may stand");
+        let (_file, text) = file(b"echo x\n\0behind it anything may stand");
         let read = by_shell(&text, &words).unwrap();
         assert_eq!(read, [c"/bin/sh".into(), c"--".into(), text, c"a b".to_owned()]);
-        for (name, content) in [("elf", &b"\x7fELF\x02\x01\x01\0\0\n"[..]), ("empty", b"")] {
-            assert_eq!(by_shell(&file(name, content), &words), None);
+        for content in [&b"\x7fELF\x02\x01\x01\0\0\n"[..], b""] {
+            assert_eq!(by_shell(&file(content).1, &words), None);
         }
         assert_eq!(by_shell(c"/no/such/file", &words), None);
     }
@@ -123,7 +126,7 @@ mod tests {
             let ident = [b"\x7fELF\x02".as_slice(), &[order, 1, 0], &[0; 8]].concat();
             [ident.as_slice(), &[2, 0], &machine].concat()
         };
-        let error = explained(Errno::NOEXEC, &file("arm", &header(1, [183, 0])));
+        let error = explained(Errno::NOEXEC, &file(&header(1, [183, 0])).1);
         assert!(
             error.to_string().contains("a program for aarch64, and this machine is"),
             "{error}"
@@ -137,13 +140,13 @@ mod tests {
 
     #[test]
     fn interpreter_that_is_not_there_is_named() {
-        let said = |content: &[u8]| explained(Errno::NOENT, &file("first", content)).to_string();
+        let said = |content: &[u8]| explained(Errno::NOENT, &file(content).1).to_string();
         assert!(said(b"#! /no/such -x\nbody").ends_with(": its first line names '/no/such'"));
         assert!(
             said(b"#!/bin/sh\r\nbody").contains("names '/bin/sh\\r'; lines end with a carriage")
         );
         assert!(!said(b"\x7fELF").contains("first line"));
-        let other = explained(Errno::ACCESS, &file("other", b"#!/bin/sh\n"));
+        let other = explained(Errno::ACCESS, &file(b"#!/bin/sh\n").1);
         assert_eq!(other.kind(), io::ErrorKind::PermissionDenied);
         assert!(!other.to_string().contains("first line"));
     }

@@ -416,6 +416,7 @@ fn words(text: Text<'_>) -> OsString {
 mod tests {
     use super::*;
     use pmi_core::command::{Argument, InfoList, Pair, Program};
+    use tempfile::NamedTempFile;
 
     fn request(name: &str, processes: u32, hints: &[(&str, &str)]) -> SpawnRequest {
         let hints: Vec<Pair<'_>> = hints
@@ -486,7 +487,7 @@ mod tests {
 
     #[test]
     fn file_of_hosts_may_name_this_one() {
-        let file = std::env::temp_dir().join(format!("pmi-host-hosts-{}", std::process::id()));
+        let file = NamedTempFile::new().unwrap().into_temp_path();
         let name = file.to_str().unwrap();
         std::fs::write(&file, "# ours\nnode1:4  slots=4\n\nlocalhost # too\n").unwrap();
         assert!(taken(1, &[("hostfile", name)]).is_ok());
@@ -499,7 +500,7 @@ mod tests {
 
     #[test]
     fn added_hosts_take_ranks_if_no_others_are_named() {
-        let file = std::env::temp_dir().join(format!("pmi-host-added-{}", std::process::id()));
+        let file = NamedTempFile::new().unwrap().into_temp_path();
         std::fs::write(&file, "n3 slots=2\nn1:1 # ours\n").unwrap();
         let hosts = ["n1", "n2", "n3"].map(str::to_owned);
         let nodes = |hints: &[(&str, &str)]| {
@@ -527,7 +528,6 @@ mod tests {
             refused.contains("'n4' cannot be added") && refused.contains("'--all-hosts'"),
             "{refused}"
         );
-        std::fs::remove_file(&file).unwrap();
     }
 
     #[test]

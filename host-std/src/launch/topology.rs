@@ -32,12 +32,6 @@ impl Topology {
         Ok(this)
     }
 
-    /// Directory of the description.
-    #[cfg(test)]
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
-    }
-
     /// Usable processors of every unit of one kind, by unit.
     ///
     /// # Errors
@@ -171,13 +165,15 @@ pub(super) const PROCESSORS_MAX: u32 = 1 << 16;
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use tempfile::TempDir;
 
     /// Two sockets with two cores of two threads each, numbered as PCs do: the second threads come last.
-    /// Each core has an L2 cache, each socket an L3 cache, and is a memory domain.
-    pub(crate) fn machine(name: &str, allowed: &[u32]) -> Topology {
-        let root = std::env::temp_dir().join(format!("pmi-host-{}-{name}", std::process::id()));
+    /// Each core has an L2 cache, each socket an L3 cache, and is a memory domain. The topology reads the
+    /// files of the directory.
+    pub(crate) fn machine(allowed: &[u32]) -> (TempDir, Topology) {
+        let root = tempfile::tempdir().unwrap();
         let write = |path: String, text: String| {
-            let path = root.join(path);
+            let path = root.path().join(path);
             fs::create_dir_all(path.parent().expect("a file is in a directory")).unwrap();
             fs::write(path, text).unwrap();
         };
@@ -206,13 +202,14 @@ pub(crate) mod tests {
             write(format!("node/node{socket}/cpulist"), package);
         }
         write("node/online".into(), "0-1\n".into());
-        Topology::read(&root, allowed).unwrap()
+        let topology = Topology::read(root.path(), allowed).unwrap();
+        (root, topology)
     }
 
     #[test]
     fn processors_are_listed_piece_by_piece() {
         let all: Vec<u32> = (0..8).collect();
-        let machine = machine("pieces", &all);
+        let (_root, machine) = machine(&all);
         let units = |unit| machine.units(unit).unwrap();
         assert_eq!(units(Unit::HwThread), [[0], [4], [1], [5], [2], [6], [3], [7]]);
         assert_eq!(units(Unit::Core), [[0, 4], [1, 5], [2, 6], [3, 7]]);
@@ -227,21 +224,21 @@ pub(crate) mod tests {
 
     #[test]
     fn places_number_cores_and_threads_without_gaps() {
-        let machine = machine("places", &[0]);
-        let online = machine.root.join("cpu/online");
+        let (root, _) = machine(&[0]);
+        let online = root.path().join("cpu/online");
         fs::write(&online, "0-7\n").unwrap();
-        let found = places(&machine.root).unwrap();
+        let found = places(root.path()).unwrap();
         let found: Vec<_> = found.iter().map(|p| (p.socket, p.core, p.thread)).collect();
         let first = [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0)];
         let second = first.map(|(socket, core, _)| (socket, core, 1));
         assert_eq!(found, [first, second].concat());
         fs::write(&online, "0-2,4-7\n").unwrap();
-        assert_eq!(places(&machine.root).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        assert_eq!(places(root.path()).unwrap_err().kind(), io::ErrorKind::Unsupported);
     }
 
     #[test]
     fn processors_that_may_not_be_used_are_absent() {
-        let machine = machine("allowed", &[5, 1, 2]);
+        let (_root, machine) = machine(&[5, 1, 2]);
         assert_eq!(machine.units(Unit::Core).unwrap(), [vec![1, 5], vec![2]]);
         assert_eq!(machine.units(Unit::Socket).unwrap(), [vec![1, 5], vec![2]]);
     }

@@ -251,6 +251,7 @@ const PROGRAM_BYTES_MAX: u64 = 512 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tempfile::NamedTempFile;
 
     /// Programs that have arrived, by `sent`.
     fn arrived(sent: &mut SentPrograms, node: u32) -> StagedPrograms {
@@ -274,21 +275,19 @@ mod tests {
         Ok(paths)
     }
 
-    /// Programs with these contents, in files of a test.
-    fn sent(test: &str, programs: &[&[u8]]) -> SentPrograms {
+    /// Programs with these contents.
+    fn sent(programs: &[&[u8]]) -> SentPrograms {
         let mut sent = SentPrograms::default();
         for (number, content) in (0..).zip(programs) {
-            let name = format!("pmi-stage-{test}-{number}-{}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            fs::write(&path, content).unwrap();
-            assert_eq!((sent.add(&path), sent.add(&path)), (Ok(number), Ok(number)));
-            fs::remove_file(&path).unwrap();
+            let file = NamedTempFile::new().unwrap();
+            fs::write(&file, content).unwrap();
+            assert_eq!([(); 2].map(|()| sent.add(file.path())), [Ok(number), Ok(number)]);
         }
         sent
     }
 
-    fn scripts(test: &str) -> StagedPrograms {
-        arrived(&mut sent(test, &[b"#!/bin/sh\necho one", b"#!/bin/sh\necho two"]), 1)
+    fn scripts() -> StagedPrograms {
+        arrived(&mut sent(&[b"#!/bin/sh\necho one", b"#!/bin/sh\necho two"]), 1)
     }
 
     fn output(path: &Path) -> Vec<u8> {
@@ -298,7 +297,7 @@ mod tests {
     #[test]
     fn pieces_are_put_together_in_their_order_only() {
         let long = vec![7; 2 * PIECE_BYTES + 1];
-        let arrived = arrived(&mut sent("order", &[&long, b"short"]), 1);
+        let arrived = arrived(&mut sent(&[&long, b"short"]), 1);
         assert_eq!(arrived.arrived, BTreeMap::from([(0, long), (1, b"short".to_vec())]));
         let piece = |offset| ProgramPiece { number: 0, offset, bytes: vec![0; 2] };
         let mut arrived = StagedPrograms::default();
@@ -308,37 +307,37 @@ mod tests {
         arrived.add(piece(2)).unwrap();
         assert_eq!(arrived.arrived[&0].len(), 4);
         arrived.drop_arrived();
-        assert!(stage(&mut arrived, &[(0, "prog")], &std::env::temp_dir()).is_err());
+        let parent = tempfile::tempdir().unwrap();
+        assert!(stage(&mut arrived, &[(0, "prog")], parent.path()).is_err());
     }
 
     #[test]
     fn program_is_sent_once_to_each_node_unless_its_file_has_changed() {
-        let path = std::env::temp_dir().join(format!("pmi-stage-once-{}", std::process::id()));
-        fs::write(&path, "one").unwrap();
+        let file = NamedTempFile::new().unwrap();
+        fs::write(&file, "one").unwrap();
         let mut sent = SentPrograms::default();
         let mut to = |nodes: &[u32]| {
-            let number = sent.add(&path).unwrap();
+            let number = sent.add(file.path()).unwrap();
             let of = |(nodes, pieces): (Vec<u32>, Vec<ProgramPiece>)| (nodes, pieces[0].number);
             (number, sent.take_pieces(nodes).into_iter().map(of).collect::<Vec<_>>())
         };
         assert_eq!(to(&[1, 2]), (0, vec![(vec![1, 2], 0)]));
         assert_eq!(to(&[2, 3]), (0, vec![(vec![3], 0)]));
         assert_eq!(to(&[1, 3]), (0, vec![]));
-        fs::write(&path, "longer").unwrap();
+        fs::write(&file, "longer").unwrap();
         assert_eq!(to(&[1]), (1, vec![(vec![1], 1)]));
-        fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn programs_run_from_a_directory_that_ends_with_them() {
         let named = [(0, "a/prog"), (1, "b/prog"), (0, "a/prog")];
-        let mut staged = scripts("directory");
-        let paths = stage(&mut staged, &named, &std::env::temp_dir()).unwrap();
+        let (parent, mut staged) = (tempfile::tempdir().unwrap(), scripts());
+        let paths = stage(&mut staged, &named, parent.path()).unwrap();
         assert_eq!(paths[0], paths[2]);
         assert!(paths.iter().all(|path| path.ends_with("prog")), "{paths:?}");
         assert_eq!([output(&paths[0]), output(&paths[1])], [b"one\n", b"two\n"]);
         // A later job has them as well.
-        assert_eq!(stage(&mut staged, &named[1..2], &std::env::temp_dir()).unwrap(), paths[1..2]);
+        assert_eq!(stage(&mut staged, &named[1..2], parent.path()).unwrap(), paths[1..2]);
         let directory = staged.directory().unwrap().to_owned();
         assert!(paths[0].starts_with(&directory));
         drop(staged);
@@ -347,7 +346,7 @@ mod tests {
 
     #[test]
     fn programs_run_from_memory_where_no_file_can_be_made() {
-        let (missing, mut staged) = (Path::new("/proc/no-directory"), scripts("memory"));
+        let (missing, mut staged) = (Path::new("/proc/no-directory"), scripts());
         let paths = stage(&mut staged, &[(1, "prog")], missing).unwrap();
         assert_eq!(staged.directory(), None);
         assert_eq!(output(&paths[0]), b"two\n");
@@ -357,18 +356,16 @@ mod tests {
 
     #[test]
     fn missing_and_long_programs_are_refused() {
-        let why =
-            stage(&mut scripts("missing"), &[(2, "prog")], &std::env::temp_dir()).unwrap_err();
+        let parent = tempfile::tempdir().unwrap();
+        let why = stage(&mut scripts(), &[(2, "prog")], parent.path()).unwrap_err();
         assert!(why.contains("has not sent all programs"), "{why}");
         let mut sent = SentPrograms::default();
         let why = sent.add(Path::new("/proc/no-program")).unwrap_err();
         assert!(why.contains("'--stage'") && why.contains("/proc/no-program"), "{why}");
-        let path = std::env::temp_dir().join(format!("pmi-stage-{}", std::process::id()));
-        let file = File::create(&path).unwrap();
-        assert!(sent.add(&path).unwrap_err().contains("it is empty"));
-        file.set_len(PROGRAM_BYTES_MAX + 1).unwrap();
-        let why = sent.add(&path);
-        fs::remove_file(&path).unwrap();
-        assert!(why.unwrap_err().contains("it has 512 MiB, and 512 MiB are the limit"));
+        let file = NamedTempFile::new().unwrap();
+        assert!(sent.add(file.path()).unwrap_err().contains("it is empty"));
+        file.as_file().set_len(PROGRAM_BYTES_MAX + 1).unwrap();
+        let why = sent.add(file.path()).unwrap_err();
+        assert!(why.contains("it has 512 MiB, and 512 MiB are the limit"), "{why}");
     }
 }

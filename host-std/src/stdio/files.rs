@@ -103,17 +103,10 @@ impl std::error::Error for FileError {}
 mod tests {
     use super::*;
 
-    /// A directory of its own for the test `name`.
-    fn directory(name: &str) -> PathBuf {
-        let directory =
-            std::env::temp_dir().join(format!("pmi-files-{name}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        directory
-    }
-
     #[test]
     fn files_are_emptied_together_or_not_at_all() {
-        let directory = directory("together");
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
         let [old, new] = ["old", "new"].map(|name| directory.join(name));
         fs::write(&old, "kept").unwrap();
         let error = open_all(&[new.clone(), old.clone(), directory.join("no/such")]).unwrap_err();
@@ -123,13 +116,8 @@ mod tests {
         assert_eq!(fs::read(&old).unwrap(), b"kept");
         assert_eq!(open_all(&[new, old.clone()]).unwrap().len(), 2);
         assert_eq!(fs::read(&old).unwrap(), b"");
-        assert!(
-            open_all(std::slice::from_ref(&directory))
-                .unwrap_err()
-                .to_string()
-                .contains("add a file name")
-        );
-        fs::remove_dir_all(directory).unwrap();
+        let error = open_all(&[directory.to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("add a file name"), "{error}");
     }
 
     #[test]

@@ -213,7 +213,7 @@ const WINDOW: usize = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, File};
+    use std::fs::File;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
@@ -243,12 +243,10 @@ mod tests {
         drop(write);
         assert_eq!(seen_and_left(read.into(), 4), expected);
 
-        let name = std::env::temp_dir().join(format!("pmi-source-{}", std::process::id()));
-        fs::write(&name, "zero\none\ntwo\n").unwrap();
-        let mut file = File::open(&name).unwrap();
-        file.read_exact(&mut [0; 5]).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"zero\none\ntwo\n").unwrap();
+        seek(&file, SeekFrom::Start(5)).unwrap();
         assert_eq!(seen_and_left(file.into(), 4), expected);
-        fs::remove_file(name).unwrap();
     }
 
     #[test]

@@ -223,9 +223,8 @@ mod tests {
 
     #[test]
     fn reader_that_does_not_read_blocks_no_rank_and_lost_records_are_counted() {
-        let directory = std::env::temp_dir().join(format!("pmi-trace-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let path = directory.join("pipe");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success());
         // Opened for both directions, which does not wait for the other end.
@@ -294,6 +293,5 @@ mod tests {
             lost > 0 && kept + lost >= u64::try_from(pushed).unwrap(),
             "{kept} and {lost} of {pushed}"
         );
-        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

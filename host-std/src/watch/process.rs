@@ -118,10 +118,11 @@ mod tests {
 
     #[test]
     fn process_that_is_hidden_or_gone_is_unknown() {
-        let root = std::env::temp_dir().join(format!("pmi-host-proc-{}", std::process::id()));
-        let proc = Proc::at(&root);
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let proc = Proc::at(root);
         assert_eq!(proc.read(7), None);
-        fs::create_dir_all(root.join("7")).unwrap();
+        fs::create_dir(root.join("7")).unwrap();
         assert_eq!(proc.read(7), None);
         fs::write(root.join("7/stat"), "no numbers").unwrap();
         assert_eq!(proc.read(7), None);
@@ -138,6 +139,5 @@ mod tests {
         fs::write(root.join("7/wchan"), "io_schedule").unwrap();
         let kernel_wait = Some("io_schedule".to_owned());
         assert_eq!(proc.read(7), Some(Life { kernel_wait, ..life }));
-        fs::remove_dir_all(root).unwrap();
     }
 }

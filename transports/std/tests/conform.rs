@@ -23,9 +23,8 @@ fn socket_pair_conforms() {
 
 #[test]
 fn unix_socket_with_a_name_conforms() {
-    let directory = std::env::temp_dir().join(format!("pmi-std-conform-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let path = directory.join("socket");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
     let listener = UnixListener::bind(&path).unwrap();
     let connect = || {
         let near = Stream::from(UnixStream::connect(&path).unwrap());
@@ -33,7 +32,6 @@ fn unix_socket_with_a_name_conforms() {
         (NonBlocking::stream(near).unwrap(), NonBlocking::unix(far).unwrap())
     };
     conformance::all(connect, pause);
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, thread};
 
 /// A case with a launcher.
 pub(super) type Key = (String, u32);
@@ -122,7 +122,8 @@ pub(super) fn run(
     if state.done.is_empty() {
         file.write_all(state.head()?.as_bytes()).map_err(lost)?;
     }
-    let scratch = env::temp_dir().join(format!("pmi-faults.{}", std::process::id()));
+    let scratch = tempfile::Builder::new().prefix("pmi-faults.").tempdir();
+    let scratch = scratch.map_err(|error| error.to_string())?;
     let mut wanted = Vec::new();
     for case in list(&state.selection) {
         for launcher in launchers.iter().filter(|launcher| launcher.meets(&case)) {
@@ -144,7 +145,7 @@ pub(super) fn run(
                     if until.is_some_and(|until| Instant::now() > until) {
                         return;
                     }
-                    let directory = scratch.join(at.to_string());
+                    let directory = scratch.path().join(at.to_string());
                     let outcome = in_process_of_its_own(launcher, case, &directory);
                     let Ok(mut results) = results.lock() else { return };
                     let (file, done, failure) = &mut *results;
@@ -170,7 +171,6 @@ pub(super) fn run(
             });
         }
     });
-    let _ = fs::remove_dir_all(scratch);
     match results.into_inner() {
         Ok((_, _, Some(why))) => Err(why),
         _ => Ok(()),

@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn file_changes_by_the_chosen_attributes_alone() {
-        let path = std::env::temp_dir().join(format!("pmi-host-signs-{}", std::process::id()));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
         let of = |size, modification| SignsOfLife { size, access: false, modification };
         let state = |signs: SignsOfLife| signs.of_file(&path);
         assert_eq!(state(of(true, true)), [None; 3]);
@@ -178,6 +179,5 @@ mod tests {
         file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
         assert_ne!(before, [state(of(true, false)), state(of(false, true))]);
         assert_eq!(state(of(false, true)), [None, None, Some((0, 0))]);
-        fs::remove_file(path).unwrap();
     }
 }

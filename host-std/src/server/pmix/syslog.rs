@@ -37,7 +37,8 @@ mod tests {
 
     #[test]
     fn entry_is_one_datagram_of_one_line() {
-        let path = std::env::temp_dir().join(format!("pmi-host-syslog-{}", std::process::id()));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
         assert!(write(&path, (ERROR, 7), b"no reader").is_err());
         let daemon = UnixDatagram::bind(&path).unwrap();
         write(&path, (ERROR, 7), b"disk\nfull\n").unwrap();
@@ -47,6 +48,5 @@ mod tests {
             let len = daemon.recv(&mut entry).unwrap();
             assert_eq!(std::str::from_utf8(&entry[..len]).unwrap(), expected);
         }
-        std::fs::remove_file(path).unwrap();
     }
 }

@@ -218,10 +218,9 @@ mod tests {
     #[test]
     fn plain_reports_are_read_back_and_compared_by_their_verdicts() {
         let wrong = matrix(Verdict::Wrong, "cmd=x  rc=1 \\n");
-        let file = std::env::temp_dir().join(format!("matrix-{}", std::process::id()));
+        let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, wrong.render(Form::Plain)).unwrap();
-        let read = Matrix::read(&file).unwrap();
-        std::fs::remove_file(&file).unwrap();
+        let read = Matrix::read(file.path()).unwrap();
         assert_eq!(read.rows[1].finding, wrong.rows[1].finding);
         assert_eq!(read.rows[0].finding.verdict, Verdict::AsSpecified);
         assert!(matrix(Verdict::Wrong, "otherwise").differences(&read).is_empty());

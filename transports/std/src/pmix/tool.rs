@@ -308,37 +308,33 @@ const ENTRIES_MAX: usize = 100_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tempfile::TempDir;
 
-    /// A directory with files of servers, removed at the end.
-    struct Servers(Directories);
+    /// Files of servers, in a directory that is removed at the end.
+    struct Servers(TempDir);
 
     impl Servers {
-        fn new(name: &str) -> Self {
-            let system = std::env::temp_dir().join(format!("pmi-{name}-{}", std::process::id()));
-            fs::create_dir_all(system.join("session")).unwrap();
-            Self(Directories { system, session: None })
+        fn new() -> Self {
+            let system = tempfile::tempdir().unwrap();
+            fs::create_dir(system.path().join("session")).unwrap();
+            Self(system)
         }
 
         fn add(&self, name: &str, port: u16, pid: u32) {
             let text = format!("server.0;tcp4://127.0.0.1:{port}\nv4.2.2\n{pid}\n0:0\nnow\n\n");
-            fs::write(self.0.system.join(name), text).unwrap();
+            fs::write(self.0.path().join(name), text).unwrap();
         }
 
         fn port(&self, server: &ToolServer) -> Result<u16, String> {
-            let found = find_in(server, "n1.site", &self.0);
+            let directories = Directories { system: self.0.path().to_owned(), session: None };
+            let found = find_in(server, "n1.site", &directories);
             found.map(|address| address.port()).map_err(|error| error.to_string())
-        }
-    }
-
-    impl Drop for Servers {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0.system).unwrap();
         }
     }
 
     #[test]
     fn server_is_found_by_each_of_its_names() {
-        let servers = Servers::new("names");
+        let servers = Servers::new();
         let own = std::process::id();
         assert!(
             servers.port(&ToolServer::Only).unwrap_err().contains("no PMIx server of this user")
@@ -356,7 +352,7 @@ mod tests {
         assert!(none.contains("of process 74"), "{none}");
         let uri = |text: String| ToolServer::Uri(text);
         assert_eq!(servers.port(&uri("a.0;tcp4://127.0.0.1:9".into())), Ok(9));
-        let file = servers.0.system.join("pmix.n1.tool.73");
+        let file = servers.0.path().join("pmix.n1.tool.73");
         assert_eq!(servers.port(&uri(format!("file:{}", file.display()))), Ok(4003));
         assert!(servers.port(&uri("nowhere".into())).unwrap_err().contains("'nowhere'"));
         assert!(servers.port(&uri("file:/no/such/file".into())).is_err());
@@ -364,7 +360,7 @@ mod tests {
 
     #[test]
     fn system_server_has_a_file_of_its_own() {
-        let servers = Servers::new("system");
+        let servers = Servers::new();
         let own = std::process::id();
         servers.add("session/pmix.n1.site.tool.71", 4000, own);
         assert!(servers.port(&ToolServer::System).unwrap_err().contains("of the system"));
@@ -380,15 +376,15 @@ mod tests {
     /// True if the files below the system directory were found within a budget of entries.
     fn is_found(servers: &Servers, mut budget: usize) -> bool {
         let mut found = BTreeSet::new();
-        search(&servers.0.system, &mut budget, &|name| name.starts_with("pmix."), &mut found);
+        search(servers.0.path(), &mut budget, &|name| name.starts_with("pmix."), &mut found);
         !found.is_empty()
     }
 
     #[test]
     fn upper_directories_are_searched_first() {
-        let servers = Servers::new("breadth");
+        let servers = Servers::new();
         for number in 0..40 {
-            let below = servers.0.system.join(format!("full-{number}"));
+            let below = servers.0.path().join(format!("full-{number}"));
             fs::create_dir_all(&below).unwrap();
             (0..40).for_each(|file| fs::write(below.join(file.to_string()), "").unwrap());
         }
@@ -400,10 +396,10 @@ mod tests {
 
     #[test]
     fn directories_of_other_users_are_not_searched() {
-        let servers = Servers::new("owner");
+        let servers = Servers::new();
         servers.add("session/pmix.n1.tool.73", 4003, std::process::id());
         assert!(is_found(&servers, ENTRIES_MAX));
-        let session = servers.0.system.join("session");
+        let session = servers.0.path().join("session");
         let is_root = std::os::unix::fs::chown(session, Some(geteuid().as_raw() + 1), None);
         // Only root can give a directory away.
         assert_eq!(is_found(&servers, ENTRIES_MAX), is_root.is_err());
@@ -411,14 +407,14 @@ mod tests {
 
     #[test]
     fn fifo_in_the_place_of_a_file_is_refused() {
-        let servers = Servers::new("fifo");
+        let servers = Servers::new();
         for name in ["pmix.sys.n1", "pmix.n1.tool.73"] {
-            let path = servers.0.system.join(name);
+            let path = servers.0.path().join(name);
             rustix::fs::mkfifoat(rustix::fs::CWD, path, Mode::RUSR | Mode::WUSR).unwrap();
         }
         assert!(servers.port(&ToolServer::System).unwrap_err().contains("of the system"));
         assert!(servers.port(&ToolServer::Only).unwrap_err().contains("of this user"));
-        let file = servers.0.system.join("pmix.sys.n1");
+        let file = servers.0.path().join("pmix.sys.n1");
         let refused = servers.port(&ToolServer::Uri(format!("file:{}", file.display())));
         let refused = refused.unwrap_err();
         assert!(refused.ends_with(": it is no file of this user or of root"), "{refused}");

@@ -7,6 +7,7 @@ use super::*;
 use pmi_core::server::pmix::SharedBytes;
 use pmi_core::wire::pmix::Packer;
 use std::fs;
+use tempfile::TempDir;
 
 /// The files of a job.
 #[derive(Clone)]
@@ -216,18 +217,20 @@ fn commit_is_visible_whole_after_each_byte_that_is_written() {
     assert_eq!(files.all(Some(1)), owned(&[("pmix.grank", "1")]));
 }
 
-/// A store in a directory of its own.
+/// A store in a directory of its own, below another one.
 struct OnDisk {
     store: JobStore,
     directory: PathBuf,
+    _parent: TempDir,
 }
 
 impl OnDisk {
-    fn new(name: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+    fn new() -> Self {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("store");
         let info = description();
         let job = StoredJob { nspace: "job", ranks: 2, local: 2, info: &info };
-        Self { store: JobStore::create(&directory, job).unwrap(), directory }
+        Self { store: JobStore::create(&directory, job).unwrap(), directory, _parent: parent }
     }
 
     fn publish(&mut self, version: u32, bytes: &[u8]) {
@@ -254,7 +257,7 @@ impl OnDisk {
 
 #[test]
 fn files_have_the_names_and_lengths_of_the_variables_and_are_removed() {
-    let on_disk = OnDisk::new("store-files");
+    let on_disk = OnDisk::new();
     let len = |name: &str| fs::metadata(on_disk.directory.join(name)).unwrap().len();
     let variables = crate::launch::pmix_store::variables(&on_disk.directory, 2);
     let value = |name: &str| variables.iter().find(|(other, _)| *other == name).unwrap().1.clone();
@@ -271,14 +274,13 @@ fn files_have_the_names_and_lengths_of_the_variables_and_are_removed() {
     let jobs = fs::read(on_disk.directory.join("initial-pmix_shared-segment-0")).unwrap();
     assert_eq!((Files::number(&jobs, 0), &jobs[16..20]), (1, &b"job\0"[..]));
     assert_eq!((Files::number(&jobs, 288), Files::number(&jobs, 296)), (1, 1));
-    let directory = on_disk.directory.clone();
-    drop(on_disk);
-    assert!(!directory.exists());
+    drop(on_disk.store);
+    assert!(!on_disk.directory.exists());
 }
 
 #[test]
 fn commits_of_a_rank_are_published_one_after_the_other() {
-    let mut on_disk = OnDisk::new("store-commits");
+    let mut on_disk = OnDisk::new();
     on_disk.publish(1, &kvals(&[("a", "1"), ("b", "2")]));
     assert_eq!(on_disk.files().all(Some(1)), owned(&[("pmix.grank", "1"), ("a", "1"), ("b", "2")]));
     let end = on_disk.store.end;
@@ -297,7 +299,7 @@ fn commits_of_a_rank_are_published_one_after_the_other() {
 
 #[test]
 fn keys_that_a_reader_would_not_find_are_left_to_requests() {
-    let mut on_disk = OnDisk::new("store-keys");
+    let mut on_disk = OnDisk::new();
     on_disk.publish(1, &kvals(&[("pmix.grank", "9"), ("", "9"), ("c", "1")]));
     assert_eq!(on_disk.files().all(Some(1)), owned(&[("pmix.grank", "1"), ("c", "1")]));
 }
@@ -312,7 +314,7 @@ fn value_that_cannot_be_stored_leaves_all_of_its_rank_to_requests() {
     unknown.extend(&bytes[..len]);
     let larger = kvals(&[("a", "2"), ("larger", "than the room that is left")]);
     for bytes in [unknown, larger] {
-        let mut on_disk = OnDisk::new("store-withdrawn");
+        let mut on_disk = OnDisk::new();
         on_disk.publish(1, &kvals(&[("a", "1")]));
         let end = std::mem::replace(&mut on_disk.store.end, DATA_BYTES - 40);
         on_disk.publish(2, &bytes);

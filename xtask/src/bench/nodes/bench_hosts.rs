@@ -22,12 +22,14 @@ pub(in crate::bench) enum SshLauncher {
     PmiHost,
     Hydra,
     NewerHydra,
+    /// `pmi-host` that starts ranks before all hosts have joined.
+    EarlyPmiHost,
     Prterun,
 }
 
 impl SshLauncher {
-    pub(in crate::bench) const ALL: [Self; 4] =
-        [Self::PmiHost, Self::Hydra, Self::NewerHydra, Self::Prterun];
+    pub(in crate::bench) const ALL: [Self; 5] =
+        [Self::PmiHost, Self::Hydra, Self::NewerHydra, Self::EarlyPmiHost, Self::Prterun];
 
     /// Name in the table.
     pub(in crate::bench) const fn name(self) -> &'static str {
@@ -35,6 +37,7 @@ impl SshLauncher {
             Self::PmiHost => "pmi-host",
             Self::Hydra => "Hydra 4.0.2",
             Self::NewerHydra => "Hydra 5.0.2",
+            Self::EarlyPmiHost => "`--start-early`",
             Self::Prterun => "prterun 5.0.11",
         }
     }
@@ -74,9 +77,11 @@ impl<'a> BenchHosts<'a> {
             all.collect::<Vec<_>>().join(",")
         };
         let mut command = match launcher {
-            SshLauncher::PmiHost => {
+            SshLauncher::PmiHost | SshLauncher::EarlyPmiHost => {
                 let list = names(&format!(":{per_host}"));
-                self.hosts.head(&["run", "-n", &ranks, "--hosts", &list, "--"])
+                let early = (launcher == SshLauncher::EarlyPmiHost).then_some("--start-early");
+                let words = ["run", "-n", &ranks, "--hosts", &list].into_iter();
+                self.hosts.head(&words.chain(early).chain(["--"]).collect::<Vec<_>>())
             }
             SshLauncher::Hydra | SshLauncher::NewerHydra => {
                 let is_newer = launcher == SshLauncher::NewerHydra;

@@ -18,11 +18,11 @@ pub(super) fn measure(
     (hosts, limit): (u32, f64),
 ) -> Result<(), String> {
     // With 64 hosts on two processors, `prterun` does not end within a minute.
-    let launchers = &SshLauncher::ALL[..if hosts > 8 { 3 } else { 4 }];
+    let launchers = &SshLauncher::ALL[..if hosts > 8 { 4 } else { 5 }];
     let limit_to = |peer| match peer {
         None => Some(limit),
         Some(SshLauncher::Hydra | SshLauncher::NewerHydra) => Some(1.0),
-        Some(SshLauncher::PmiHost | SshLauncher::Prterun) => None,
+        Some(_) => None,
     };
     compare(bench, table, (hosts, launchers, ""), ("start and end", limit_to))
 }

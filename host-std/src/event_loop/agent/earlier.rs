@@ -59,7 +59,7 @@ impl EarlierData {
 pub(in crate::event_loop) fn answer(run: &mut EventLoop) {
     loop {
         let Some(uplink) = &mut run.uplink else { return };
-        let ended = uplink.network.tree().map_or(0, |tree| tree.ended());
+        let ended = uplink.network.ended();
         let Some(node) = uplink.earlier.take_due(ended) else { return };
         let mut messages = Vec::new();
         for job in 0..run.jobs.next_group() {

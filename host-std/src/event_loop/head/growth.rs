@@ -252,7 +252,7 @@ fn request_data(head: &mut HeadLoop) {
     let by = head.jobs.growth.waiting.iter().find_map(|one| one.from.node());
     let source = by.into_iter().chain(all).find(is_there);
     head.jobs.growth.source = source;
-    let ended = head.servers.network.tree().map_or(0, |tree| tree.ended());
+    let ended = head.servers.network.ended();
     let awaited: Vec<NodeId> = head.jobs.growth.awaited.keys().copied().collect();
     for node in awaited.into_iter().map(|node| node.0) {
         if let Some(source) = source {

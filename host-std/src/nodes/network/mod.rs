@@ -397,6 +397,11 @@ impl Network {
         self.tree.as_mut().map_or(Err(TreeError::Over), |tree| tree.send(to, class, body))
     }
 
+    /// Number of collective operations that have ended.
+    pub(crate) fn ended(&self) -> u64 {
+        self.tree.as_ref().map_or(0, TreeNode::ended)
+    }
+
     /// The node of this process; `None` at a node server that has no place.
     pub(crate) fn tree(&mut self) -> Option<&mut TreeNode> {
         self.tree.as_mut()

@@ -3,7 +3,6 @@
 use super::bench_hosts::{BenchHosts, SshLauncher};
 use super::{NodeRow, micros};
 use crate::bench::run::{Contestant, contestant, run, take_turns, times};
-use crate::bench::stats::least;
 use crate::bench::{Comparison, kvs, pmix};
 use crate::process;
 use pmi_host_testkit::ssh::address;
@@ -60,24 +59,28 @@ fn measure_gets(
         contestant(command, |outcome| times(&outcome.output, "get"))
     };
     let of_hosts = || bench.launcher(SshLauncher::PmiHost, hosts, ranks);
-    // In the same session of the same system as the single host.
-    let mut of_local = process::command(&bench.tools.host);
-    of_local.args(["run", "-n", &ranks.to_string(), "--starter", &format!("local:{hosts}"), "--"]);
+    // The time of one depends on whether the system has the rank and its server share a processor, so all
+    // share one.
+    let host_ranks = ranks.to_string();
+    let on_one = |options: &[&str]| {
+        let mut command = process::command("taskset");
+        command.args(["--cpu-list", "0"]).arg(&bench.tools.host);
+        command.args(["run", "-n", &host_ranks]).args(options).arg("--");
+        command
+    };
+    let starter = format!("local:{hosts}");
     let alone = ["lone-get", "pmi1", VALUE_BYTES, PUTS, GETS];
     let all = ["time", "pmi1", VALUE_BYTES, PUTS, GETS, "1"];
     let mut contestants = [
-        timed(of_local, &alone),
-        timed(bench.tools.host(ranks), &alone),
+        timed(on_one(&["--starter", &starter]), &alone),
+        timed(on_one(&[]), &alone),
         timed(of_hosts(), &all),
         timed(bench.tools.host(ranks), &all),
     ];
     let took = take_turns(&mut contestants, TURNS, BUDGET)?;
     let beside = "it on one host";
     let row = NodeRow { figure: "get after a fence", hosts, ranks, beside, limit: Some(1.05) };
-    // It depends on whether the system has the rank and its server share a processor, so this is the least.
-    let least = |place| least(took.of(place).iter().map(|get| get[0]));
-    let (ours, theirs) = (least(0), least(1));
-    row.write(table, [ours, theirs].map(micros), Some(ours / theirs), took.count());
+    row.add(table, &took, (0, 1), (|get: &[f64; 2]| get[0], micros));
     // Where all ranks share processors, the first one may be ahead of the others for a while, so this is a
     // mean.
     let row = NodeRow { figure: "gets of all ranks at once", hosts, ranks, beside, limit: None };

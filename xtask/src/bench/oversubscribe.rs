@@ -1,7 +1,7 @@
 //! Collective operations of MPI libraries with more ranks than processors, under `pmi-host` and under each
 //! library's own launcher.
 
-use super::run::{contestant, take_turns};
+use super::run::{contestant, on_processors, take_turns};
 use super::tools::{HYDRA, INTEL_MPI, MPICH, compile, install};
 use super::{Comparison, Tools};
 use crate::process;
@@ -25,7 +25,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
         for ranks in RANKS {
             let both = [tools.host(ranks), installed.launcher(library, ranks)];
             let mut contestants = both.map(|launcher| {
-                let mut command = on_two_processors(&launcher);
+                let mut command = on_processors("0,1", &launcher);
                 command.arg(&installed.program).envs(library.environment.iter().copied());
                 command.stderr(Stdio::null());
                 contestant(command, |outcome| parse(&outcome.output))
@@ -104,13 +104,6 @@ impl Installed {
     }
 }
 
-/// The same command on the first two processors.
-fn on_two_processors(command: &Command) -> Command {
-    let mut bound = process::command("taskset");
-    bound.args(["-c", "0,1"]).arg(command.get_program()).args(command.get_args());
-    bound
-}
-
 /// Time of each operation, in nanoseconds.
 type Times = [f64; OPERATIONS.len()];
 
@@ -160,13 +153,5 @@ mod tests {
     fn times_are_two_numbers() {
         assert_eq!(parse("6400 7100\n"), Ok([6400.0, 7100.0]));
         assert!(parse("6400\n").is_err() && parse("a b").is_err());
-    }
-
-    #[test]
-    fn commands_are_bound_as_a_whole() {
-        let mut launcher = Command::new("launcher");
-        let bound = on_two_processors(launcher.args(["-n", "4"]));
-        let words: Vec<_> = bound.get_args().collect();
-        assert_eq!(words, ["-c", "0,1", "launcher", "-n", "4"]);
     }
 }

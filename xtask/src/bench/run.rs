@@ -27,6 +27,13 @@ pub(super) fn words(program: &str, arguments: &[&str]) -> Command {
     command
 }
 
+/// The same command on the processors of a list (`0,1`).
+pub(super) fn on_processors(list: &str, command: &Command) -> Command {
+    let mut bound = process::command("taskset");
+    bound.args(["-c", list]).arg(command.get_program()).args(command.get_args());
+    bound
+}
+
 /// Runs `command` and keeps what it prints. After [`LIMIT`] it is ended by force.
 ///
 /// # Errors
@@ -230,5 +237,13 @@ mod tests {
         };
         assert_eq!(fails_until(FAILURES_MAX).map(|turns| turns.0), Ok(vec![vec![5, 6]]));
         assert_eq!(fails_until(FAILURES_MAX + 1).err().as_deref(), Some("failed 4"));
+    }
+
+    #[test]
+    fn commands_are_bound_as_a_whole() {
+        let mut launcher = Command::new("launcher");
+        let bound = on_processors("0,1", launcher.args(["-n", "4"]));
+        let words: Vec<_> = bound.get_args().collect();
+        assert_eq!(words, ["-c", "0,1", "launcher", "-n", "4"]);
     }
 }

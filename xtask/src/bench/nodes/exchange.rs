@@ -2,9 +2,8 @@
 
 use super::bench_hosts::{BenchHosts, SshLauncher};
 use super::{NodeRow, micros};
-use crate::bench::run::{Contestant, contestant, run, take_turns, times};
+use crate::bench::run::{Contestant, contestant, on_processors, run, take_turns, times};
 use crate::bench::{Comparison, kvs, pmix};
-use crate::process;
 use pmi_host_testkit::ssh::address;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -59,21 +58,15 @@ fn measure_gets(
         contestant(command, |outcome| times(&outcome.output, "get"))
     };
     let of_hosts = || bench.launcher(SshLauncher::PmiHost, hosts, ranks);
-    // The time of one depends on whether the system has the rank and its server share a processor, so all
-    // share one.
-    let host_ranks = ranks.to_string();
-    let on_one = |options: &[&str]| {
-        let mut command = process::command("taskset");
-        command.args(["--cpu-list", "0"]).arg(&bench.tools.host);
-        command.args(["run", "-n", &host_ranks]).args(options).arg("--");
-        command
-    };
-    let starter = format!("local:{hosts}");
+    let mut of_local = bench.tools.host_with_options(ranks);
+    of_local.args(["--starter", &format!("local:{hosts}"), "--"]);
     let alone = ["lone-get", "pmi1", VALUE_BYTES, PUTS, GETS];
     let all = ["time", "pmi1", VALUE_BYTES, PUTS, GETS, "1"];
     let mut contestants = [
-        timed(on_one(&["--starter", &starter]), &alone),
-        timed(on_one(&[]), &alone),
+        // The time of one depends on whether the system has the rank and its server share a processor, so
+        // all share one.
+        timed(on_processors("0", &of_local), &alone),
+        timed(on_processors("0", &bench.tools.host(ranks)), &alone),
         timed(of_hosts(), &all),
         timed(bench.tools.host(ranks), &all),
     ];

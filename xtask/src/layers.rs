@@ -1,7 +1,7 @@
 //! Allowed dependencies, by directory: the crates of the workspace, and foreign packages that
 //! belong to one place.
 
-use crate::{modules, process, report, tree};
+use crate::{cycles, modules, process, report, tree};
 use serde::Deserialize;
 use std::process::ExitCode;
 
@@ -76,12 +76,14 @@ pub(crate) fn command(_: &[String]) -> Result<ExitCode, String> {
     Ok(report("layers", &check()?))
 }
 
-/// Forbidden edges between crates and inside core.
+/// Forbidden edges between crates and inside core, and cycles of modules.
 pub(crate) fn check() -> Result<Vec<String>, String> {
     let mut cargo = process::cargo();
     let json = process::output(cargo.args(["metadata", "--no-deps", "--format-version", "1"]))?;
     let mut findings = check_packages(&packages(&json)?);
-    findings.extend(modules::check(&tree::files()?));
+    let files = tree::files()?;
+    findings.extend(modules::check(&files));
+    findings.extend(cycles::check(&files));
     Ok(findings)
 }
 

@@ -6,6 +6,7 @@ use crate::toolchain::{self, Facts};
 use crate::{mpi, tally::Tally};
 use std::env;
 use std::path::Path;
+use std::process::Command;
 
 /// Something a step cannot run without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +68,8 @@ impl Machine {
             }
         }
         let (mut machine, mut found) = Self::look(&once);
-        let lacking = machine.lacks.iter().flat_map(|(_, lack)| lack.packages);
-        let packages = missing(lacking, is_installed);
-        if !packages.is_empty() && install(&packages) {
+        let lacking: Vec<&[&str]> = machine.lacks.iter().map(|(_, lack)| lack.packages).collect();
+        if install(&lacking) {
             (machine, found) = Self::look(&once);
         }
         for line in found {
@@ -239,6 +239,9 @@ fn missing<'a>(
 }
 
 fn is_installed(package: &str) -> bool {
+    if package == MAIL_COMMAND && Path::new("/usr/sbin/sendmail").exists() {
+        return true;
+    }
     let status = process::output(process::command("dpkg-query").args([
         "-W",
         "-f=${db:Status-Status}",
@@ -247,22 +250,68 @@ fn is_installed(package: &str) -> bool {
     status.is_ok_and(|status| status.trim() == "installed")
 }
 
-/// Installs packages when this is a Debian and we are root; otherwise prints the line to run.
-fn install(packages: &[&str]) -> bool {
+/// Installs the missing ones of these packages, a list for each requirement, when this is a Debian and we are
+/// root; otherwise prints the line to run. Outside CI no installed package is removed: a requirement that
+/// conflicts with one stays unmet. Returns whether packages have been installed.
+fn install(lacking: &[&'static [&'static str]]) -> bool {
+    let packages = missing(lacking.iter().copied().flatten(), is_installed);
+    if packages.is_empty() {
+        return false;
+    }
     let root = process::output(process::command("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
     let debian = process::output(process::command("apt-get").arg("--version")).is_ok();
     if !root || !debian {
-        println!("to have everything, run as root on Debian 12: {}", install_line(packages));
+        println!("to have everything, run as root on Debian 12: {}", install_line(&packages));
         return false;
     }
     println!("installing {}", packages.join(" "));
-    let apt = |arguments: &[&str]| {
-        let mut command = process::command("apt-get");
-        process::succeeds(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
-    };
     // An archive that cannot be reached need not be one of those that hold our packages.
-    apt(&["update"]);
-    apt(&[INSTALL, packages].concat())
+    process::succeeds(apt().arg("update"));
+    let removed = removals(&packages);
+    if removed.is_empty() || in_ci() {
+        if !removed.is_empty() {
+            println!("removed for that, as CI has the machine for itself: {}", removed.join(" "));
+        }
+        let words: &[&str] = if removed.is_empty() { INSTALL } else { INSTALL_IN_CI };
+        return process::succeeds(apt().args(words).args(packages));
+    }
+    let mut has_installed = false;
+    for group in lacking {
+        let packages = missing(group.iter(), is_installed);
+        let removed = removals(&packages);
+        if removed.is_empty() {
+            has_installed |=
+                !packages.is_empty() && process::succeeds(apt().args(INSTALL).args(packages));
+        } else {
+            println!(
+                "not installed, since {} would be removed: {}; to permit that: apt-get {} {}",
+                removed.join(" "),
+                packages.join(" "),
+                INSTALL_IN_CI.join(" "),
+                packages.join(" ")
+            );
+        }
+    }
+    has_installed
+}
+
+fn apt() -> Command {
+    let mut command = process::command("apt-get");
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+/// Installed packages that would be removed with the installation of `packages`, by a simulation.
+fn removals(packages: &[&str]) -> Vec<String> {
+    let simulated = apt().arg("--simulate").args(INSTALL_IN_CI).args(packages).output();
+    let output = simulated.map(|output| output.stdout).unwrap_or_default();
+    removed_names(&String::from_utf8_lossy(&output))
+}
+
+/// The names in lines such as `Remv qemu-utils [1:10.0.2]`.
+fn removed_names(simulation: &str) -> Vec<String> {
+    let names = simulation.lines().filter_map(|line| line.strip_prefix("Remv ")?.split(' ').next());
+    names.map(str::to_owned).collect()
 }
 
 fn install_line(packages: &[&str]) -> String {
@@ -281,8 +330,13 @@ const NFT: &str = "/usr/sbin/nft";
 /// Master of Grid Engine.
 const GRID_ENGINE: &str = "/usr/sbin/sge_qmaster";
 
+/// Grid Engine depends on a command that sends mail; without this one, which starts no service, the system
+/// would get a mail server.
 const GRID_ENGINE_PACKAGES: &[&str] =
-    &["gridengine-master", "gridengine-exec", "gridengine-client"];
+    &["gridengine-master", "gridengine-exec", "gridengine-client", MAIL_COMMAND];
+
+/// Met by any package that has `/usr/sbin/sendmail`.
+const MAIL_COMMAND: &str = "msmtp-mta";
 
 /// Linker, libraries and emulator of an s390x.
 const BIG_ENDIAN: &[&str] = &["gcc-s390x-linux-gnu", "libc6-dev-s390x-cross", "qemu-user"];
@@ -290,7 +344,10 @@ const BIG_ENDIAN: &[&str] = &["gcc-s390x-linux-gnu", "libc6-dev-s390x-cross", "q
 /// A browser, and the letters of the committed pictures of pages.
 const CHROMIUM: &[&str] = &["chromium", "fonts-dejavu-core"];
 
-const INSTALL: &[&str] = &["install", "-y", "--no-install-recommends"];
+const INSTALL: &[&str] = &["install", "-y", "--no-install-recommends", "--no-remove"];
+
+/// The same with permission to remove what conflicts.
+const INSTALL_IN_CI: &[&str] = &["install", "-y", "--no-install-recommends"];
 
 #[cfg(test)]
 mod tests {
@@ -302,8 +359,17 @@ mod tests {
         assert_eq!(missing(named.iter(), |package| package == "rustc-web"), ["mpich", "lld-22"]);
         assert_eq!(
             install_line(&["mpich", "lld-22"]),
-            "apt-get update && apt-get install -y --no-install-recommends mpich lld-22"
+            "apt-get update && apt-get install -y --no-install-recommends --no-remove mpich lld-22"
         );
+    }
+
+    #[test]
+    fn removed_packages_are_read_from_a_simulation() {
+        let simulation = "Reading package lists...\nRemv qemu-utils [1:10.0.2+ds-2]\n\
+                          Inst qemu-system-arm (1:7.2 Debian:12.15/oldstable [amd64])\n\
+                          Remv a-b:amd64 [1]\n";
+        assert_eq!(removed_names(simulation), ["qemu-utils", "a-b:amd64"]);
+        assert_eq!(removed_names(""), [""; 0]);
     }
 
     #[test]

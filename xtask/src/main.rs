@@ -11,6 +11,7 @@ mod big_endian;
 mod book;
 mod capi;
 mod coverage;
+mod cycles;
 mod dist;
 mod documents;
 mod early_build;
@@ -43,7 +44,6 @@ mod test;
 mod tidy;
 mod toolchain;
 mod tree;
-mod vocabulary;
 mod wasm;
 mod wheel;
 
@@ -60,7 +60,6 @@ const COMMANDS: &[(&str, Run)] = &[
     #[cfg(target_arch = "x86_64")]
     ("layout", layout::command),
     ("tidy", tidy::command),
-    ("vocabulary", vocabulary::command),
     ("bench", bench::command),
     ("bare-metal", bare_metal::command),
     ("book", book::command),
@@ -86,7 +85,6 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   setup      install the programs and packages for the steps of the tests, or for the named STEPs only
   layers     check permitted dependencies: crates, foreign packages, modules of core
   tidy       check house rules that compilers do not check
-  vocabulary measure names, prose and structure: [--check | --list FIGURE [PATH]]
   bench      compare with Hydra and a floor: all, launch, kvs, memory, nodes, ...; --write into the docs
   bare-metal run guests without operating system under QEMU [--arch A] [--guests N]
   capi       build the C libraries, libpmi and libpmi2, into target/capi [--profile P] [--directory D]

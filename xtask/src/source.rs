@@ -18,22 +18,13 @@ impl Token<'_> {
 
 /// Splits a file into tokens.
 pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
-    split(text).0
-}
-
-/// String literals of a file with their marks and the lines where they begin.
-pub(crate) fn texts(text: &str) -> Vec<Token<'_>> {
-    split(text).1
-}
-
-/// Tokens and string literals. A file that is no Rust has none; it does not compile either.
-fn split(text: &str) -> (Vec<Token<'_>>, Vec<Token<'_>>) {
-    let mut found = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
+    // A file that is no Rust has no tokens; it does not compile either.
     flatten(text.parse().unwrap_or_default(), text, &mut found);
     found
 }
 
-fn flatten<'a>(stream: TokenStream, file: &'a str, found: &mut (Vec<Token<'a>>, Vec<Token<'a>>)) {
+fn flatten<'a>(stream: TokenStream, file: &'a str, found: &mut Vec<Token<'a>>) {
     let at = |span: Span| Token { text: &file[span.byte_range()], line: span.start().line };
     let mut trees = stream.into_iter().peekable();
     while let Some(tree) = trees.next() {
@@ -43,20 +34,19 @@ fn flatten<'a>(stream: TokenStream, file: &'a str, found: &mut (Vec<Token<'a>>, 
         }
         match tree {
             TokenTree::Group(group) => {
-                found.0.push(at(group.span_open()));
+                found.push(at(group.span_open()));
                 flatten(group.stream(), file, found);
-                found.0.push(at(group.span_close()));
+                found.push(at(group.span_close()));
             }
             // A lifetime, with its name.
             TokenTree::Punct(mark) if mark.as_char() == '\'' => drop(trees.next()),
             TokenTree::Punct(mark) if is_path(&mark, trees.peek()) => {
                 trees.next();
                 let from = mark.span().byte_range().start;
-                found.0.push(Token { text: &file[from..from + 2], ..token });
+                found.push(Token { text: &file[from..from + 2], ..token });
             }
-            TokenTree::Literal(_) if token.text.ends_with(['"', '#']) => found.1.push(token),
-            TokenTree::Literal(_) if token.text.ends_with('\'') => {}
-            _ => found.0.push(token),
+            TokenTree::Literal(_) if token.text.ends_with(['"', '#', '\'']) => {}
+            _ => found.push(token),
         }
     }
 }
@@ -189,13 +179,6 @@ mod tests {
         assert_eq!(words(r##"a("b \" c", b"d", r#"e " f"#, c"g")h"##), "a ( , , , ) h");
         assert_eq!(words(r"a '\'' '\\' '\u{1F600}' 'b' '€' c"), "a c");
         assert_eq!(words("br bring crate r"), "br bring crate r");
-    }
-
-    #[test]
-    fn texts_are_string_literals_with_their_lines() {
-        let text = "a(\"b\"); // \"c\"\nlet d = r#\"e\nf\"#; 'g'";
-        let found: Vec<_> = texts(text).iter().map(|text| (text.line, text.text)).collect();
-        assert_eq!(found, [(1, "\"b\""), (2, "r#\"e\nf\"#")]);
     }
 
     #[test]

@@ -51,9 +51,6 @@ const TESTS: &str = "tests";
 const STEPS: &[CiStep] = &[
     step("fmt", "the code is formatted", |_| cargo("fmt --all --check")).needs(&[Need::Rustfmt]),
     step("tidy", "house rules", |_| findings(tidy::check())),
-    step("vocabulary", "names and prose within the bars that were reached", |_| {
-        findings(crate::vocabulary::check())
-    }),
     step("layers", "permitted dependencies between crates and modules", |_| {
         findings(layers::check())
     }),

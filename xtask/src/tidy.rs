@@ -3,7 +3,6 @@
 
 use crate::source::{Token, tokens};
 use crate::tree::{self, File};
-use crate::vocabulary::PERSONS;
 use crate::{coverage, documents, mutants, report};
 use std::process::ExitCode;
 
@@ -71,7 +70,6 @@ const NO_SUBJECTS: &[&str] = &[
 
 const SOURCES: &[&str] = &["rs", "c", "h", "js", "mjs"];
 const LINE_CHARS_MAX: usize = 110;
-const FILE_LINES_MAX: usize = 600;
 
 pub(crate) fn command(_: &[String]) -> Result<ExitCode, String> {
     Ok(report("tidy", &check()?))
@@ -111,7 +109,6 @@ fn check_file(file: &File) -> Vec<String> {
     machine_directories(file, &mut found);
     if file.has_extension(SOURCES) {
         unfinished(file, &mut found);
-        length(file, &mut found);
     }
     if file.has_extension(&["rs"]) {
         let all = tokens(&file.text);
@@ -141,13 +138,6 @@ fn line_length(file: &File, found: &mut impl FnMut(usize, String)) {
         if chars > LINE_CHARS_MAX && !is_row {
             found(number, format!("{chars} characters, at most {LINE_CHARS_MAX}"));
         }
-    }
-}
-
-fn length(file: &File, found: &mut impl FnMut(usize, String)) {
-    let lines = file.text.lines().count();
-    if lines > FILE_LINES_MAX && !file.is_test() {
-        found(lines, format!("{lines} lines, at most {FILE_LINES_MAX}"));
     }
 }
 
@@ -199,12 +189,6 @@ fn test_names(tokens: &[Token<'_>], found: &mut impl FnMut(usize, String)) {
                 format!("`{name}` begins with `{first}`, not with the subject of the test"),
             );
         }
-        if let Some(person) = name.split('_').find(|word| PERSONS.contains(word)) {
-            found(
-                *line,
-                format!("`{name}` has `{person}`, an unnamed person, for what the test is about"),
-            );
-        }
     }
 }
 
@@ -249,16 +233,7 @@ mod tests {
             ["core/tests/a.rs:3: `a_fence_ends` begins with `a`, not with the subject of the test"]
         );
         assert_eq!(count("core/src/a.rs", &test("what_ends")), 1);
-        assert_eq!(count("core/src/a.rs", &test("fence_that_nobody_enters_ends")), 1);
         assert_eq!(count("core/src/a.rs", "fn a_fence_ends() {}"), 0);
-    }
-
-    #[test]
-    fn long_files_are_found_unless_they_are_tests() {
-        let text = "\n".repeat(FILE_LINES_MAX + 1);
-        assert_eq!(count("core/src/a.rs", &text), 1);
-        assert_eq!(count("core/src/server/tests.rs", &text), 0);
-        assert_eq!(count("core/src/a.rs", &text[1..]), 0);
     }
 
     #[test]

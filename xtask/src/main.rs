@@ -34,8 +34,10 @@ mod playground;
 mod pmix_tools;
 mod process;
 mod processes;
+mod random;
 mod repeat;
 mod rustdoc;
+mod same;
 mod sizes;
 mod slowest;
 mod source;
@@ -68,6 +70,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("mutants", mutants::command),
     ("sizes", sizes::command),
     ("instructions", instructions::command),
+    ("same", same::command),
     ("faults", faults::command),
     ("fuzz", fuzz::command),
     ("flaky", repeat::flaky),
@@ -93,6 +96,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   sizes      measure the size of PMI on a microcontroller, against its budgets [--write]
   instructions count what the server executes for one operation, against docs/performance.md [--write]
   layout     find the functions that runs call, which the linker places next to each other [--write]
+  same       compare two builds of pmi-host by their command lines, by seed: --help lists its options
   faults     inject faults into runs of launchers, by seed: --help lists its options
   fuzz       run the fuzzers on random bytes: [--seconds N] [TARGET...]
   flaky      repeat timing-sensitive suites on busy cores: [--runs N] [--spinners N] [SUITE...]

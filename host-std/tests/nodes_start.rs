@@ -453,3 +453,54 @@ fn this_machine_is_started_like_others_on_request() {
         assert_eq!(called.exists(), is_called, "{value:?}");
     }
 }
+
+#[test]
+fn key_that_a_starter_repeats_is_shown_and_stored_nowhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let keep = format!("shift; read key; echo \"$key\" > {}", at("key"));
+    let starters = [
+        // A terminal at the far end, a shell that takes the key for a command, and half of the key.
+        "echo \"$key\"; exit 3".to_owned(),
+        "echo \"fish: Unknown command: $key\" >&2; exit 127".to_owned(),
+        "echo before; printf '\\033[1m%.20s\\033[0m\\n' \"$key\"; exit 255".to_owned(),
+        // The node server runs, and is lost.
+        "echo \"$key\"; echo \"$key\" | exec \"$@\"".to_owned(),
+    ];
+    for (script, words) in starters.iter().zip([Vec::new(), vec!["run"], vec!["run"], vec!["lost"]])
+    {
+        let starter = program_in(&directory, "starter", &format!("{keep}; {script}"));
+        let template = format!("{} {{host}} {{cmd}}", starter.display());
+        let mut command = match words.first() {
+            None => doctor(&["--hosts", "a"]),
+            Some(_) => host(["run", "--hosts", "a,b", "--result", &at("report")]),
+        };
+        command.args(["--starter-cmd", &template]);
+        match words.first() {
+            Some(&"lost") => {
+                command.args(["sh", "-c", "[ $PMI_RANK = 0 ] && kill -9 $PPID; sleep 30"]);
+            }
+            Some(_) => {
+                command.arg("true");
+            }
+            None => {}
+        }
+        let ran = run(&mut command);
+        assert_ne!(ran.code, 0, "{}", ran.err);
+        let key = fs::read_to_string(at("key")).unwrap();
+        let report = fs::read_to_string(at("report")).unwrap_or_default();
+        for text in [&ran.out, &ran.err, &report] {
+            let shown = key
+                .as_bytes()
+                .windows(16)
+                .any(|piece| text.as_bytes().windows(16).any(|seen| seen == piece));
+            assert!(!shown, "{script}: {text}");
+        }
+        assert!(
+            ran.err.contains("a line with the key of the run is left out"),
+            "{script}: {}",
+            ran.err
+        );
+        assert_eq!(ran.err.contains("before"), script.contains("before"), "{}", ran.err);
+    }
+}

@@ -5,6 +5,7 @@
 
 mod child;
 pub(super) mod delegation;
+mod output;
 pub(super) mod pool;
 mod staging;
 mod start;

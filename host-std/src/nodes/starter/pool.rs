@@ -2,6 +2,7 @@
 
 use super::StarterCommand;
 use super::child::StarterChild;
+use super::output::OutputTail;
 use super::start::{self, PreparedStarter, StarterInput};
 use crate::launch::descriptors::DescriptorLimit;
 use crate::poller::{Interest, Poller, Token};
@@ -53,14 +54,8 @@ pub(crate) struct StarterEnd {
     pub(crate) awaited: Vec<u32>,
     /// Reason, as the predicate of a sentence about the starter.
     pub(crate) how: String,
-    /// The last lines of its output.
+    /// The last lines of its output, without those that show the key.
     pub(crate) output: String,
-}
-
-/// The last bytes of an output.
-#[derive(Debug, Default)]
-struct OutputTail {
-    bytes: VecDeque<u8>,
 }
 
 impl StarterPool {
@@ -103,7 +98,8 @@ impl StarterPool {
             let command = starter.command.clone();
             let started = spawned.and_then(|child| {
                 self.limit.restore_in(child.id());
-                RunningStarter::new(starter, child, (number, poller))
+                let tail = OutputTail::new(&self.key_line);
+                RunningStarter::new(starter, (child, tail), (number, poller))
             });
             match started {
                 Ok(started) => drop(self.running.insert(number, started)),
@@ -237,7 +233,7 @@ impl RunningStarter {
     /// Takes over a starter that was executed as `child`, which is killed on an error.
     fn new(
         starter: PreparedStarter,
-        child: StarterChild,
+        (child, tail): (StarterChild, OutputTail),
         (number, poller): (u32, &Poller),
     ) -> io::Result<Self> {
         let PreparedStarter { command, output, input, .. } = starter;
@@ -252,7 +248,7 @@ impl RunningStarter {
         };
         match watch() {
             Ok(handle) => {
-                let (awaited, tail) = (command.nodes.clone(), OutputTail::default());
+                let awaited = command.nodes.clone();
                 let output = Some(File::from(output));
                 Ok(Self { command, child, _handle: handle, input, output, tail, awaited })
             }
@@ -290,25 +286,6 @@ impl RunningStarter {
     }
 }
 
-impl OutputTail {
-    fn add(&mut self, bytes: &[u8]) {
-        self.bytes.extend(bytes);
-        let surplus = self.bytes.len().saturating_sub(TAIL_BYTES);
-        self.bytes.drain(..surplus);
-    }
-
-    /// The text, without control characters and empty lines.
-    fn lines(&self) -> String {
-        let bytes: Vec<u8> = self.bytes.iter().copied().collect();
-        let text = String::from_utf8_lossy(&bytes);
-        let clean = |line: &str| -> String {
-            line.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-        };
-        let lines: Vec<String> = text.lines().map(clean).filter(|line| !line.is_empty()).collect();
-        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
-    }
-}
-
 /// Predicate of a sentence about a starter that has ended.
 fn ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
@@ -323,10 +300,6 @@ const UNKNOWN: &str = "has ended";
 /// Starters that wait for a connection at one time. Each costs the head 15 to 30 ms of a processor when it
 /// is `ssh`, so that more of them would only be slower.
 const AT_ONCE: usize = 64;
-
-/// Kept output of a starter: enough for the reason of a failure.
-const TAIL_BYTES: usize = 4096;
-const TAIL_LINES: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -442,17 +415,5 @@ mod tests {
         for one in pool.running.values_mut() {
             one.child.wait();
         }
-    }
-
-    #[test]
-    fn last_lines_are_kept_and_cannot_move_the_cursor() {
-        let mut tail = OutputTail::default();
-        for line in 0..10_000 {
-            tail.add(format!("line {line}\r\n\n").as_bytes());
-        }
-        tail.add(b"\x1b[2Jend\x07");
-        let lines = tail.lines();
-        assert!(tail.bytes.len() <= TAIL_BYTES && lines.starts_with("line 9993\n"), "{lines}");
-        assert!(lines.ends_with("line 9999\n [2Jend "), "{lines}");
     }
 }

@@ -21,7 +21,6 @@
 //! trace       the last messages in memory, all of them in a file
 //! ends        end of every rank, for users and for programs
 //! verdict     outcome of a job: rules without system calls
-//! create      opens files that users name, safely against links of other users
 //! stream      names and descriptors of standard streams
 //! report      every message of this program
 //! demo        the built-in client that runs when no program is named
@@ -43,7 +42,6 @@ mod cli;
 mod columns;
 mod commands;
 mod control;
-mod create;
 mod demo_rank;
 mod event_loop;
 mod install;

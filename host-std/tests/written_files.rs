@@ -56,7 +56,7 @@ fn link_of_another_user_in_a_shared_directory_is_refused() {
     let (victim, link) = (directory.join("victim"), directory.join("link"));
     symlink("victim", &link).unwrap();
     lchown(&link, Some(NOBODY), Some(NOBODY)).unwrap();
-    for option in ["--trace", "--result", "--stdout-to"] {
+    for option in ["--trace", "--result", "--stdout-to", "--report-uri", "--report-pid"] {
         fs::write(&victim, "kept").unwrap();
         let ran = run(job(1, [option]).arg(&link).args(["echo", "started"])).exits_with(1);
         assert_eq!(ran.out, "", "{option}");
@@ -67,6 +67,91 @@ fn link_of_another_user_in_a_shared_directory_is_refused() {
     lchown(&link, Some(0), Some(0)).unwrap();
     run(job(1, ["--trace"]).arg(&link).arg("true")).exits_with(0).says_nothing();
     assert_ne!(fs::read(&victim).unwrap(), b"kept");
+    fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn directory_behind_a_link_of_another_user_gets_no_output() {
+    if !is_root() {
+        return;
+    }
+    let directory = shared_directory("behind");
+    let (victim, link) = (directory.join("victim"), directory.join("link"));
+    fs::create_dir(&victim).unwrap();
+    symlink("victim", &link).unwrap();
+    lchown(&link, Some(NOBODY), Some(NOBODY)).unwrap();
+    for (option, value) in [
+        ("--output-dir", link.clone()),
+        ("--result", link.join("file")),
+        ("--trace", link.join("file")),
+    ] {
+        let ran = run(job(1, [option]).arg(value).args(["echo", "started"])).exits_with(1);
+        assert_eq!(ran.out, "", "{option}");
+        ran.says(&["user 65534", "symbolic link 'link'"]);
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "{option}");
+    }
+    // A directory of another user, whose links lead where that user wants.
+    let theirs = directory.join("theirs");
+    fs::create_dir(&theirs).unwrap();
+    for link in ["1", "0"] {
+        symlink("../victim", theirs.join(link)).unwrap();
+        lchown(theirs.join(link), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
+    let ran = run(job(1, ["--output-dir"]).arg(&theirs).arg("true")).exits_with(1);
+    ran.says(&["user 65534", "symbolic link"]);
+    assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
+    fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn files_that_are_read_lie_behind_no_link_of_another_user() {
+    if !is_root() {
+        return;
+    }
+    let directory = shared_directory("read");
+    let (hosts, link) = (directory.join("hosts"), directory.join("link"));
+    fs::write(&hosts, "localhost\n").unwrap();
+    symlink("hosts", &link).unwrap();
+    run(job(1, ["--hostfile"]).arg(&link).arg("true")).exits_with(0);
+    lchown(&link, Some(NOBODY), Some(NOBODY)).unwrap();
+    for option in ["--hostfile", "--config", "--stdin-file", "--secret-file"] {
+        let mut command = job(1, [option]);
+        command.arg(&link);
+        if option == "--secret-file" {
+            command.args(["--listen", "127.0.0.1:0", "--expect", "1"]);
+        }
+        let ran = run(command.args(["echo", "started"]));
+        assert_eq!((ran.out.as_str(), ran.code == 0), ("", false), "{option}");
+        ran.says(&["user 65534", "symbolic link 'link'"]);
+    }
+    fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn address_for_tools_is_for_its_owner_only_and_goes_through_a_pipe_that_is_read() {
+    let directory = directory("uri");
+    let (file, pipe) = (directory.join("file"), directory.join("pipe"));
+    fs::write(&file, "something older and longer than an address".repeat(9)).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    run(job(1, ["--report-uri"]).arg(&file).arg("true")).exits_with(0).says_nothing();
+    let text = fs::read_to_string(&file).unwrap();
+    assert_eq!((mode(&file), text.lines().count()), (0o600, 1), "{text}");
+    assert!(text.contains(";tcp4://"), "{text}");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // The reader comes later.
+    for option in ["--report-uri", "--report-pid"] {
+        let running = start(job(1, [option]).arg(&pipe).arg("true"));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(fs::read_to_string(&pipe).unwrap().lines().count(), 1, "{option}");
+        running.end().exits_with(0);
+    }
+    // No reader comes.
+    for option in ["--report-uri", "--report-pid"] {
+        let ran = run(job(1, [option]).arg(&pipe).args(["echo", "started"])).exits_with(1);
+        assert_eq!(ran.out, "");
+        ran.says(&[option, "pipe'", "nobody has read the pipe"]);
+    }
     fs::remove_dir_all(directory).unwrap();
 }
 

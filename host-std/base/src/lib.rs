@@ -5,6 +5,7 @@
 //! exit        exit codes, and output of short commands
 //! usage       errors of command lines; words: a line split as a shell does; ranges: `0-2,5`
 //! library     MPI libraries of a program, and functions, from its file
+//! user_file   opens files that users name, safely against other users
 //! program     path of a program, and the cause if it cannot be started
 //! variables   variables that launchers set for ranks or remove; env: those of one rank
 //! signals     signals by the names and numbers that ranks use
@@ -32,5 +33,6 @@ mod sealed_blocks;
 mod signals;
 pub mod storage;
 pub mod usage;
+pub mod user_file;
 pub mod variables;
 pub mod words;

@@ -4,6 +4,7 @@
 //! directories of the distribution and of `/etc/ld.so.conf`. Libraries that a program loads while it
 //! runs are not seen, nor statically linked ones.
 
+use crate::user_file;
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader32, FileHeader64, SHT_DYNSYM};
 use object::read::elf::{ElfFile64, ElfSymbol64, FileHeader, SectionHeader, SectionTable, Sym};
 use object::{
@@ -13,7 +14,7 @@ use object::{
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::{env, fmt};
@@ -127,7 +128,7 @@ impl Image {
     /// Reads a file; `None` if it is not a program or library.
     pub fn read(path: &Path) -> Option<Self> {
         // Programs can be large, and only a few pages of this one are read.
-        let cache = ReadCache::new(File::open(path).ok()?);
+        let cache = ReadCache::new(user_file::open_program(path).ok()?);
         let entries = match FileKind::parse(&cache).ok()? {
             FileKind::Elf64 => entries::<FileHeader64<Endianness>, _>(&cache),
             FileKind::Elf32 => entries::<FileHeader32<Endianness>, _>(&cache),
@@ -184,7 +185,7 @@ pub fn is_pmi(name: &str) -> bool {
 ///
 /// `None` if the file is not readable, is no program of 64 bits, or names no function before that byte.
 pub fn function_at(path: &Path, offset: u64) -> Option<String> {
-    let data = fs::read(path).ok()?;
+    let data = user_file::read_program(path).ok()?;
     let file = ElfFile64::<Endianness>::parse(&*data).ok()?;
     let address = file.segments().find_map(|segment| {
         let (start, len) = segment.file_range();
@@ -210,7 +211,7 @@ enum Symbols {
 
 /// True if one of the symbols of a file matches. `None` if the file has no such symbols.
 fn has_symbol(path: &Path, which: Symbols, is: &dyn Fn(&[u8]) -> bool) -> Option<bool> {
-    let cache = ReadCache::new(File::open(path).ok()?);
+    let cache = ReadCache::new(user_file::open_program(path).ok()?);
     match FileKind::parse(&cache).ok()? {
         FileKind::Elf64 => any_symbol::<FileHeader64<Endianness>, _>(&cache, which, is),
         FileKind::Elf32 => any_symbol::<FileHeader32<Endianness>, _>(&cache, which, is),

@@ -2,12 +2,13 @@
 
 use crate::runtime_dir;
 use pmi_core::auth::{Challenge, Label, NONCE_DIGITS, Nonce, Secret};
+use pmi_host_base::user_file;
 use rustix::fs::{FlockOperation, flock};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Width of the identity that a PMI-1 client with a secret sends.
@@ -50,12 +51,8 @@ pub(crate) struct GeneratedSecret {
 pub(crate) fn read_secret(file: &OsStr) -> Result<Secret, String> {
     let shown = file.display();
     let cannot = |error: io::Error| format!("the secret in '{shown}' cannot be read ({error})");
-    let mut open = File::open(file).map_err(cannot)?;
-    if open.metadata().map_err(cannot)?.mode() & OTHERS != 0 {
-        return Err(format!(
-            "other users may read the secret in '{shown}'; run 'chmod 600 {shown}'"
-        ));
-    }
+    let opened = user_file::open_secret(Path::new(file), "secret");
+    let mut open = opened.map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();
     open.read_to_end(&mut bytes).map_err(cannot)?;
     Secret::new(bytes.trim_ascii_end()).map_err(|_| {
@@ -169,12 +166,10 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Permission bits of all users but the owner.
-const OTHERS: u32 = 0o077;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn number_of_a_rank_follows_from_the_secret() {

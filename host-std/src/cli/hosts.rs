@@ -9,6 +9,7 @@ use crate::placement::{HostList, HostOrder, PartHosts, PlacedHosts, parse_file, 
 use crate::settings::HostSettings;
 use crate::settings::hosts::HostSource;
 use pmi_host_base::usage::UsageError;
+use pmi_host_base::user_file;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -185,7 +186,7 @@ fn named(source: &HostSource) -> Result<Allocation, UsageError> {
         HostSource::File(file) => {
             let wrong =
                 |why| UsageError::Value { given: format!("--hostfile {}", file.display()), why };
-            let text = std::fs::read_to_string(file);
+            let text = user_file::read_to_string(file);
             let text = text.map_err(|error| wrong(format!("it cannot be read ({error})")))?;
             parse_file(&text).map_err(wrong)?
         }
@@ -197,7 +198,7 @@ fn named(source: &HostSource) -> Result<Allocation, UsageError> {
 pub(crate) fn allocated() -> Result<Option<Allocation>, UsageError> {
     let surroundings = Surroundings {
         variable: &|name| std::env::var(name).ok().filter(|value| !value.is_empty()),
-        read: &|file| std::fs::read_to_string(Path::new(file)),
+        read: &|file| user_file::read_to_string(Path::new(file)),
         output: &output,
     };
     of_batch_system(&surroundings).map_err(|what| UsageError::Other { what })

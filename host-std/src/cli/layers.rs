@@ -10,6 +10,7 @@ use super::system::{MAXIMUM, SYSTEM_FILE};
 use crate::cli::nearest::nearest;
 use crate::settings::Settings;
 use pmi_host_base::usage::UsageError;
+use pmi_host_base::user_file;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -65,7 +66,7 @@ pub(crate) fn given(
     };
     let mut all = Vec::new();
     if let Some(file) = named.clone().or_else(own) {
-        match std::fs::read_to_string(&file) {
+        match user_file::read_to_string(&file) {
             Ok(text) => all.extend(of_file(&file, &text)?),
             Err(error) if named.is_none() && is_absent(&error) => {}
             Err(error) => {

@@ -26,8 +26,9 @@ use crate::nodes::starter::{NODE, RELAY};
 use crate::nodes::{node, relay};
 use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
 use clap::{Arg, Command};
-use pmi_host_base::exit::{FAILED, USAGE, complain, line, print, print_to, refuse};
+use pmi_host_base::exit::{FAILED, USAGE, complain, line, print, print_to, refuse, shown};
 use pmi_host_base::usage::UsageError;
+use pmi_host_base::user_file::{self, Readers};
 use pmi_host_tools::conform::RANK;
 use pmi_host_tools::{bridge, conform, pmix, replay, trace};
 use rustix::stdio::dup2_stdin;
@@ -205,7 +206,7 @@ fn run(words: Vec<OsString>) -> ExitCode {
 /// Runs a job from the command line of Hydra.
 fn mpiexec(words: Vec<OsString>, name: &str) -> ExitCode {
     let variables: Vec<_> = std::env::vars_os().collect();
-    let read = |file: &Path| std::fs::read_to_string(file);
+    let read = |file: &Path| user_file::read_to_string(file);
     let context = mpiexec::ReadContext { name, variables: &variables, read };
     match mpiexec::parse(words, &context) {
         Ok(args) => perform(args),
@@ -266,13 +267,13 @@ fn serve_node(words: Vec<OsString>) -> ExitCode {
 /// Starts a job of `args`, after the reports that precede it. Hosts that cannot be used are left out.
 fn start(mut config: Config, args: RunArgs) -> ExitCode {
     if let Some(file) = &config.settings.output.stdin_file
-        && let Err(error) = std::fs::File::open(file).and_then(|file| Ok(dup2_stdin(file)?))
+        && let Err(error) = user_file::open_to_read(file).and_then(|file| Ok(dup2_stdin(file)?))
     {
         let given = format!("--stdin-file {}", file.display());
         return refuse(&UsageError::Value { given, why: format!("it cannot be read ({error})") });
     }
     if let Some(place) = &config.settings.watching.report_pid
-        && let Err(error) = print_to(place, std::process::id())
+        && let Err(error) = print_to(place, std::process::id(), Readers::Usual)
     {
         let what = format!("'--report-pid {}' cannot be written ({error})", place.display());
         return complain(&what, FAILED);
@@ -290,7 +291,7 @@ fn start(mut config: Config, args: RunArgs) -> ExitCode {
         before.push_str(&preview::environment(config.job(), std::env::vars_os()));
     }
     if !before.is_empty() {
-        let _ = std::io::stderr().write_all(before.as_bytes());
+        let _ = std::io::stderr().write_all(shown(&before).as_bytes());
     }
     let (mut excluded, mut awaited) = (Vec::new(), Vec::new());
     loop {

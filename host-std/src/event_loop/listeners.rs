@@ -20,6 +20,7 @@ use crate::settings::Watching;
 use crate::web::{Rejected, Visit, WATCHING_MAX, Web};
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::exit::print_to;
+use pmi_host_base::user_file::Readers;
 use pmi_std::Stream;
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -243,8 +244,9 @@ impl Listeners {
             self.tools.open_system(&server)?;
         }
         if let Some(place) = &settings.report_uri {
-            let written =
-                self.server_address(poller).and_then(|server| print_to(place, server.uri));
+            let written = self
+                .server_address(poller)
+                .and_then(|server| print_to(place, server.uri, Readers::Owner));
             written.map_err(|error| {
                 format!("'--report-uri {}' cannot be written ({error})", place.display())
             })?;

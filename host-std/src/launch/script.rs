@@ -1,10 +1,10 @@
 //! Programs that the system does not run by itself: text without a first line that names an interpreter
 //! (`execvp` and every shell give it to `/bin/sh`), and text with a missing interpreter.
 
+use pmi_host_base::user_file;
 use rustix::io::Errno;
 use std::env::consts::ARCH;
 use std::ffi::{CStr, CString, OsStr};
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 
@@ -87,7 +87,7 @@ const MACHINES: &[(u16, &str)] = &[
 /// First bytes of a file, if it can be read.
 fn start(path: &CStr) -> Option<Vec<u8>> {
     let mut start = Vec::new();
-    let file = File::open(OsStr::from_bytes(path.to_bytes())).ok()?;
+    let file = user_file::open_program(OsStr::from_bytes(path.to_bytes()).as_ref()).ok()?;
     file.take(LOOKED_AT).read_to_end(&mut start).ok()?;
     Some(start)
 }

@@ -24,10 +24,10 @@ use super::soft;
 pub(crate) use super::spawn_error::SpawnError;
 use pmi_core::command::{CodeRun, Spawn, Text};
 use pmi_host_base::program::Program;
+use pmi_host_base::user_file;
 use serde::{Deserialize, Serialize};
 use std::env::consts::ARCH;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, UdpSocket};
 use std::os::unix::ffi::OsStringExt;
@@ -317,12 +317,10 @@ pub(super) fn names(list: &str) -> Vec<String> {
 /// First word of each line, with the number of Open MPI's `slots=` in the form of Hydra, behind a colon.
 fn read_hosts(file: &Path) -> Result<Vec<String>, String> {
     let said = |error: io::Error| error.to_string();
-    // Opening anything but a regular file could block.
-    if !file.metadata().map_err(said)?.is_file() {
-        return Err("it is not a regular file".to_owned());
-    }
+    // Reading anything else could block.
+    let opened = user_file::open_regular(file).map_err(said)?;
     let mut text = String::new();
-    File::open(file).map_err(said)?.take(HOSTS_BYTES).read_to_string(&mut text).map_err(said)?;
+    opened.take(HOSTS_BYTES).read_to_string(&mut text).map_err(said)?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let host = |line: &str| {
         let mut words = line.split_whitespace();

@@ -12,9 +12,9 @@ use crate::settings::nodes::PortRange;
 use clap::{Arg, ArgAction, Command};
 use pmi_host_base::exit::{FAILED, complain, print, refuse};
 use pmi_host_base::usage::UsageError;
+use pmi_host_base::user_file;
 use rustix::fd::OwnedFd;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -92,7 +92,9 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
         name.or_else(|| std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()));
     let ports = matches.get_one::<PortRange>(PORTS).copied();
     let read = match matches.get_one::<PathBuf>(KEY) {
-        Some(file) => File::open(file).and_then(|mut file| RunKey::read(&mut file)),
+        Some(file) => user_file::open_secret(file, "key")
+            .map_err(io::Error::other)
+            .and_then(|mut file| RunKey::read(&mut file)),
         None => RunKey::read(&mut io::stdin().lock()),
     };
     let key = match read {

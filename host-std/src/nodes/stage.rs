@@ -5,6 +5,7 @@
 
 use crate::byte_vec;
 use crate::launch::session_directory::SessionDirectory;
+use pmi_host_base::user_file;
 use rustix::fs::{
     MemfdFlags, SealFlags, StatVfsMountFlags, fcntl_add_seals, memfd_create, statvfs,
 };
@@ -95,7 +96,7 @@ impl SentPrograms {
         };
         let program = &mut self.0[at];
         if program.bytes.is_none() {
-            let bytes = fs::read(path).map_err(|error| cannot(&error))?;
+            let bytes = user_file::read_program(path).map_err(|error| cannot(&error))?;
             if bytes.is_empty() {
                 return Err(cannot(&"it is empty"));
             }

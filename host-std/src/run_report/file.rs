@@ -1,8 +1,8 @@
 //! The file of the report (`--result`).
 
 use super::{RunOutcome, json, junit};
-use crate::create;
 use crate::stdio::target::Target;
+use pmi_host_base::user_file;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -25,13 +25,10 @@ impl ResultFile {
     /// A message for the user.
     pub(crate) fn create(name: &Path) -> Result<Self, String> {
         let shown = name.display();
-        let opened = create::open_to_write(name, OFlags::empty(), Mode::from_raw_mode(0o666));
-        let emptied = opened.map(File::from).and_then(|file| {
-            // Pipes and devices have no length.
-            if file.metadata()?.is_file() {
-                file.set_len(0)?;
-            }
-            Ok(file)
+        let opened = user_file::open_to_write(name, OFlags::empty(), Mode::from_raw_mode(0o666));
+        let emptied = opened.and_then(|file| {
+            user_file::empty(&file)?;
+            Ok(File::from(file))
         });
         let file = emptied.map_err(|error| {
             let why = match Errno::from_io_error(&error) {

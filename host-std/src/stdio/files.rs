@@ -1,10 +1,9 @@
 //! Output files of ranks, one for each or one for several.
 
-use crate::create;
+use pmi_host_base::user_file;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
@@ -39,7 +38,7 @@ pub(crate) fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
         }
     }
     for (file, name) in files.iter().zip(names) {
-        empty(file).map_err(|why| FileError { name: name.clone(), why })?;
+        user_file::empty(file).map_err(|why| FileError { name: name.clone(), why })?;
     }
     Ok(files.into_iter().map(OwnedFd::from).collect())
 }
@@ -51,7 +50,8 @@ pub(crate) fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
 /// [`FileError`].
 pub(crate) fn make_directories(names: &[PathBuf]) -> Result<(), FileError> {
     names.iter().try_for_each(|name| {
-        let made = name.parent().map_or(Ok(()), fs::create_dir_all);
+        let directory = name.parent().filter(|directory| !directory.as_os_str().is_empty());
+        let made = directory.map_or(Ok(()), user_file::make_directories);
         made.map_err(|why| FileError { name: name.clone(), why })
     })
 }
@@ -67,13 +67,7 @@ pub(crate) fn open_again(name: &Path) -> Result<OwnedFd, FileError> {
 
 /// Opens for appending: another program may write to the same file.
 fn open(name: &Path) -> io::Result<File> {
-    create::open_to_write(name, OFlags::APPEND, Mode::from_raw_mode(0o666)).map(File::from)
-}
-
-fn empty(file: &File) -> io::Result<()> {
-    let kind = file.metadata()?.file_type();
-    let has_length = !(kind.is_fifo() || kind.is_char_device() || kind.is_block_device());
-    if has_length { file.set_len(0) } else { Ok(()) }
+    user_file::open_to_write(name, OFlags::APPEND, Mode::from_raw_mode(0o666)).map(File::from)
 }
 
 impl fmt::Display for FileError {

@@ -1,7 +1,7 @@
 //! The trace file, written by a thread of its own: regular files have no readiness, and the event loop
 //! never blocks.
 
-use crate::create;
+use pmi_host_base::user_file;
 use pmi_trace::file::write_record;
 use pmi_trace::{Content, Record};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl};
@@ -55,8 +55,8 @@ impl TraceFile {
     /// A message for the user, with the remedy.
     pub(crate) fn create(path: &Path, start: &[u8]) -> Result<Self, String> {
         let open = || -> io::Result<File> {
-            let fd = create::open_to_write(path, OFlags::empty(), Mode::RUSR | Mode::WUSR)?;
-            create::empty_and_close_to_others(&fd)?;
+            let fd = user_file::open_to_write(path, OFlags::empty(), Mode::RUSR | Mode::WUSR)?;
+            user_file::empty_and_close_to_others(&fd)?;
             fcntl_setfl(&fd, fcntl_getfl(&fd)? - OFlags::NONBLOCK)?;
             let mut file = File::from(fd);
             file.write_all(start)?;

@@ -3,6 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use pmi_host_base::exit::{FAILED, complain, line, print, print_bytes, refuse};
+use pmi_host_base::user_file::{self, Readers};
 use pmi_trace::import::{self, Imported};
 use pmi_trace::view::{chrome, diff, stats, svg, text};
 use pmi_trace::{Trace, file, json};
@@ -134,7 +135,7 @@ fn perform(name: &str, matches: &ArgMatches) -> Result<ExitCode, String> {
             let format = matches.get_one::<String>(FORMAT).expect("clap has required it");
             let bytes = export(&trace, format, ranks);
             match matches.get_one::<PathBuf>(OUTPUT) {
-                Some(path) => std::fs::write(path, bytes)
+                Some(path) => user_file::write(path, &bytes, Readers::Usual)
                     .map_err(|error| format!("'{}' cannot be written ({error})", path.display()))?,
                 None => return Ok(print_bytes(&bytes)),
             }
@@ -164,7 +165,7 @@ pub(crate) fn load(path: &PathBuf) -> Result<Trace, String> {
     let mut bytes = Vec::new();
     let read = match path.as_os_str() == "-" {
         true => io::stdin().read_to_end(&mut bytes).map(drop),
-        false => std::fs::read(path).map(|all| bytes = all),
+        false => user_file::read(path).map(|all| bytes = all),
     };
     read.map_err(|error| format!("'{shown}' cannot be read ({error})"))?;
     let Imported { trace, notes, .. } =

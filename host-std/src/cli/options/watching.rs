@@ -51,7 +51,8 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Watching.value(
         "report-uri",
         "WHERE",
-        "write the address of the run for PMIx tools to standard output (-), standard error (+) or a file",
+        "write the address of the run for PMIx tools to standard output (-), standard error (+) or a file, \
+         which only this user may read",
         |settings, value| put(&mut settings.watching.report_uri, path(value).map(Some)),
         |settings| shown_path(settings.watching.report_uri.as_ref()),
     ),

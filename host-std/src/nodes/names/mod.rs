@@ -18,10 +18,11 @@ use super::record::CONTENT_MAX;
 use crate::byte_vec;
 use crate::operation::NameAnswerMessage;
 use crate::other_runs::CONNECT_BYTES;
+use pmi_host_base::user_file::{self, SecretFileCause};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Message of a launcher to the name server.
@@ -209,7 +210,7 @@ fn read<'a, T: Deserialize<'a>>(content: &'a [u8]) -> Result<T, EdgeError> {
 /// A message for the user, with the remedy.
 fn read_key(path: &Path) -> Result<RunKey, String> {
     let shown = path.display();
-    let cannot = |error: io::Error| match error.kind() {
+    let wrong = |error: io::Error| match error.kind() {
         ErrorKind::NotFound => format!(
             "there is no key of a name server in '{shown}'; 'pmi-host name-server' makes one, which the \
              hosts of all launchers need, or '--name-key FILE' names another"
@@ -219,11 +220,12 @@ fn read_key(path: &Path) -> Result<RunKey, String> {
         ),
         _ => format!("the key of the name server in '{shown}' cannot be read ({error})"),
     };
-    let mut file = File::open(path).map_err(cannot)?;
-    if file.metadata().map_err(cannot)?.mode() & OTHERS != 0 {
-        return Err(format!("other users may read the key in '{shown}'; run 'chmod 600 {shown}'"));
-    }
-    RunKey::read(&mut file).map_err(cannot)
+    let opened = user_file::open_secret(path, "key of the name server");
+    let mut file = opened.map_err(|error| match error.why {
+        SecretFileCause::Unreadable(error) => wrong(error),
+        _ => error.to_string(),
+    })?;
+    RunKey::read(&mut file).map_err(wrong)
 }
 
 /// Reads the key of a name server, which is made if there is none.
@@ -249,9 +251,6 @@ fn read_or_make_key(path: &Path) -> Result<RunKey, String> {
         _ => read_key(path),
     }
 }
-
-/// Permissions of other users.
-const OTHERS: u32 = 0o077;
 
 #[cfg(test)]
 mod tests {

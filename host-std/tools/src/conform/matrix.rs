@@ -3,6 +3,7 @@
 use super::case::Case;
 use super::error::ConformError;
 use super::verdict::{Finding, Verdict};
+use pmi_host_base::user_file;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -70,7 +71,7 @@ impl Matrix {
     /// [`ConformError::Record`].
     pub(crate) fn read(file: &Path) -> Result<Self, ConformError> {
         let wrong = |why: String| ConformError::Record { file: file.to_owned(), why };
-        let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+        let text = user_file::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
         let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let read = |line: &str| {
             let (case, rest) = line.split_once("  ")?;

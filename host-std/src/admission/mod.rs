@@ -7,6 +7,7 @@
 //! | `--listen`, `--munge` | rank | besides, a credential of munge of this user or root | the same, 64 verifications at once |
 //! | `--pmi-port`, loopback | rank that was started | user of the socket, and the process that holds it | 64 at once and one for each rank, 5 s |
 //! | `--websocket` | page | origin, token of the URL, and user or secret as for `--listen` | 64 at once, 5 s |
+//! | relay of a host, loopback | node server | user of the socket | as carried connections allow |
 //! | PMIx | rank | user of the socket, and the process that holds it | as open files allow, 5 s |
 //! | PMIx | tool | user of the socket | as open files allow, 5 s |
 //! | node servers | node server | both sides prove the key of the run | 64 at once, or one for each host; 5 s |
@@ -16,6 +17,7 @@
 //! Another address than loopback always has a secret: that of `--secret-file`, or one made for the run.
 //! The threat model is in `docs/SECURITY.md`.
 
+pub(crate) mod gate;
 pub(crate) mod limits;
 pub(crate) mod munge;
 pub(crate) mod peer;
@@ -93,7 +95,7 @@ impl Policy {
 }
 
 /// True if a program at the control socket runs as the user of the launcher, or as root.
-pub(crate) fn admits(program: &UnixStream) -> bool {
+fn admits(program: &UnixStream) -> bool {
     socket_peercred(program).is_ok_and(|peer| is_owner(peer.uid.as_raw()))
 }
 

@@ -5,12 +5,12 @@
 //! clients that connect within a moment get the same answer, so frequent queries cost little more than a
 //! single one.
 
-use crate::admission;
+use crate::admission::gate::LocalGate;
 use crate::poller::{Interest, Poller, Token};
 use crate::runtime_dir;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Status socket of this launcher.
 #[derive(Debug)]
 pub(crate) struct StatusSocket {
-    socket: UnixListener,
+    socket: LocalGate,
     path: PathBuf,
     clients: [Option<StatusClient>; CLIENTS_MAX],
     answer: Option<(Instant, Rc<[u8]>)>,
@@ -52,10 +52,9 @@ impl StatusSocket {
         let path = directory.join(runtime_dir::name(std::process::id()));
         // Renamed to its final name only after `listen`: a socket without a listener looks stale.
         let fresh = path.with_extension(runtime_dir::FRESH);
-        let socket = UnixListener::bind(&fresh)?;
-        let ready = socket
-            .set_nonblocking(true)
-            .and_then(|()| poller.add(Token::StatusSocket, &socket, Interest::Read))
+        let socket = LocalGate::open(&fresh)?;
+        let ready = poller
+            .add(Token::StatusSocket, &socket, Interest::Read)
             .and_then(|()| fs::rename(&fresh, &path));
         if let Err(error) = ready {
             let _ = fs::remove_file(&fresh);
@@ -89,16 +88,12 @@ impl StatusSocket {
         let Some((_, answer)) = self.answer.clone() else { return Ok(()) };
         while let Some(place) = self.clients.iter().position(Option::is_none) {
             match self.socket.accept() {
-                Ok((stream, _)) => {
-                    if !admission::admits(&stream) || stream.set_nonblocking(true).is_err() {
-                        continue;
-                    }
+                Ok(Some(stream)) => {
                     let (answer, hang_up_at) = (Rc::clone(&answer), now + PATIENCE);
                     let client = StatusClient { stream, answer, sent_bytes: 0, hang_up_at };
                     self.begin(place, client, poller)?;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(None) => return Ok(()),
                 // A temporary lack of resources, for example of descriptors.
                 Err(_) => return self.pause(now + PAUSE, poller),
             }

@@ -1,6 +1,7 @@
 //! Ranks that connect by themselves: admission and attendance.
 
 use super::listeners::ListenerEvent;
+use crate::admission::gate::Arrival;
 use crate::admission::munge::MungeVerifier;
 use crate::admission::{Admission, Policy, Socket, secret};
 use crate::cli::config::Config;
@@ -8,7 +9,7 @@ use crate::launch::plan::{Endpoint, Plan};
 use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::server::dial_in_peer::DialInPeer;
-use crate::server::listen::{Arrival, Listener};
+use crate::server::listen::Listener;
 use crate::server::listen_config::ListenConfig;
 use crate::server::secure::Certificate;
 use crate::web::{Rejected, Web};

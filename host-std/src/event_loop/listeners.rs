@@ -2,6 +2,7 @@
 
 use super::dial_in::DialIn;
 use super::tools::ToolAccess;
+use crate::admission::gate::Arrival;
 use crate::admission::secret::GeneratedSecret;
 use crate::admission::{Admission, PENDING_MAX, Policy, Socket, secret};
 use crate::cli::config::Config;
@@ -14,7 +15,7 @@ use crate::launch::session_directory::SessionDirectory;
 use crate::poller::{Poller, Token};
 use crate::report;
 use crate::server::dial_in_peer::DialInPeer;
-use crate::server::listen::{Arrival, Listener};
+use crate::server::listen::Listener;
 use crate::server::listen_config::WebListenConfig;
 use crate::settings::Watching;
 use crate::web::{Rejected, Visit, WATCHING_MAX, Web};

@@ -1,11 +1,13 @@
 //! Addresses at which node servers can connect to this machine, and the ports for that.
 
+use crate::admission::Policy;
+use crate::admission::gate::TcpGate;
 use crate::settings::nodes::PortRange;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::SockaddrStorage;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Address at which the head listens, and the addresses that its node servers try.
 #[derive(Debug, PartialEq, Eq)]
@@ -87,15 +89,17 @@ pub(super) fn own_address(head: SocketAddr) -> Option<IpAddr> {
 /// # Errors
 ///
 /// A message for the user, with the remedy.
-pub(super) fn bind(address: IpAddr, ports: Option<PortRange>) -> Result<TcpListener, String> {
+pub(super) fn bind(address: IpAddr, ports: Option<PortRange>) -> Result<TcpGate, String> {
+    // Both sides prove the key of the run.
+    let open = |port| TcpGate::open((address, port).into(), Policy::Secret);
     let Some(range) = ports else {
-        return TcpListener::bind((address, 0)).map_err(|error| {
+        return open(0).map_err(|error| {
             format!("no port at {address} can be opened for node servers ({error})")
         });
     };
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for port in range.first..=range.last {
-        match TcpListener::bind((address, port)) {
+        match open(port) {
             Ok(listener) => return Ok(listener),
             Err(error) => last = error,
         }
@@ -187,13 +191,13 @@ mod tests {
     fn first_free_port_of_the_range_is_taken() {
         let here: IpAddr = Ipv4Addr::LOCALHOST.into();
         let taken = bind(here, None).unwrap();
-        let port = taken.local_addr().unwrap().port();
+        let port = taken.address.port();
         let only = PortRange { first: port, last: port };
         assert!(bind(here, Some(only)).unwrap_err().contains("'--node-ports' names others"));
         if let Some(last) = port.checked_add(20) {
             let bound = bind(here, Some(PortRange { first: port, last })).unwrap();
             let range = port + 1..=last;
-            assert!(range.contains(&bound.local_addr().unwrap().port()));
+            assert!(range.contains(&bound.address.port()));
         }
     }
 }

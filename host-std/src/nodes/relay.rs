@@ -15,9 +15,12 @@
 use super::addresses::own_address;
 use super::key::RunKey;
 use super::starter::{NODE, RELAY};
+use crate::admission::gate::{Arrival, TcpGate};
+use crate::admission::{Admission, Policy};
 use clap::{Arg, ArgAction, Command};
 use pmi_host_base::exit::{FAILED, complain, refuse};
 use pmi_host_base::usage::UsageError;
+use pmi_std::Stream;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -25,7 +28,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{self, Child, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
@@ -128,10 +131,9 @@ pub(super) fn serve_host(
     head: SocketAddr,
     options: &[String],
 ) -> io::Result<ExitCode> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    listener.set_nonblocking(true)?;
+    let listener = TcpGate::open((Ipv4Addr::LOCALHOST, 0).into(), Policy::Owner)?;
     let mut node = process::Command::new(std::env::current_exe()?);
-    node.args([NODE, "--to", &listener.local_addr()?.to_string()]).args(options);
+    node.args([NODE, "--to", &listener.address.to_string()]).args(options);
     // Other nodes connect there.
     if let Some(address) = own_address(head) {
         node.args(["--address", &address.to_string()]);
@@ -147,7 +149,7 @@ pub(super) fn serve_host(
     relayed.map(|()| ExitCode::from(code(status)))
 }
 
-fn relay_host(node: &Child, listener: TcpListener) -> io::Result<()> {
+fn relay_host(node: &Child, listener: TcpGate) -> io::Result<()> {
     let pid = i32::try_from(node.id()).ok().and_then(Pid::from_raw).ok_or(ErrorKind::NotFound)?;
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
     let input = File::from(rustix::io::dup(rustix::stdio::stdin())?);
@@ -181,8 +183,8 @@ struct Relay {
 enum RelaySide {
     /// Connects to this address.
     Head(SocketAddr),
-    /// Accepts connections.
-    Host(TcpListener),
+    /// Accepts connections of this user.
+    Host(TcpGate),
 }
 
 /// A connection, with the bytes that it has not taken.
@@ -313,11 +315,14 @@ impl Relay {
 
     fn accept(&mut self) -> io::Result<()> {
         let RelaySide::Host(listener) = &self.side else { return Ok(()) };
-        let stream = match listener.accept() {
-            Ok((stream, _)) => stream,
-            // It is closed already.
-            Err(_) => return Ok(()),
+        // Those of other users are closed at once, and take no room.
+        let Ok(Some(Arrival { stream: Stream::Tcp(stream), admission, .. })) = listener.accept()
+        else {
+            return Ok(());
         };
+        if !matches!(admission, Admission::Admitted(_)) {
+            return Ok(());
+        }
         let number = self.next;
         self.next = number.wrapping_add(1);
         self.add(number, stream)?;
@@ -481,6 +486,7 @@ const REACHED_WITHIN: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
     use std::thread;
 
     #[test]
@@ -531,15 +537,49 @@ mod tests {
         assert_eq!(received, b"last words");
     }
 
+    #[test]
+    fn connections_of_another_user_are_closed_and_take_no_room() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can run a program as another user");
+            return;
+        }
+        let listener = TcpGate::open("127.0.0.1:0".parse().unwrap(), Policy::Owner).unwrap();
+        let door = listener.address;
+        let (input, output) = (io::pipe().unwrap(), io::pipe().unwrap());
+        let files = (File::from(OwnedFd::from(input.0)), File::from(OwnedFd::from(output.1)));
+        let relay = thread::spawn(move || Relay::new(files, RelaySide::Host(listener)).run(None));
+        // More than a relay carries, held open by their user.
+        let script = format!(
+            "for at in $(seq {}); do exec {{fd}}<>/dev/tcp/127.0.0.1/{}; done; echo held; exec sleep 60",
+            2 * LINKS_MAX,
+            door.port()
+        );
+        let mut flood = process::Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "bash", "-c", &script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        flood.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+        let mut ours = TcpStream::connect(door).unwrap();
+        ours.write_all(b"ours").unwrap();
+        let (mut carried, mut output) = ([0; 2 * 7 + 4], output.0);
+        output.read_exact(&mut carried).unwrap();
+        // The only connection was opened, and its bytes came.
+        assert_eq!(&carried, b"\x00\0\0\0\0\0\0\x01\0\0\0\0\0\x04ours");
+        flood.kill().unwrap();
+        flood.wait().unwrap();
+        drop(input.1);
+        relay.join().unwrap().unwrap();
+    }
+
     /// Two relays with pipes between them, and a server behind that of the head.
     #[test]
     fn connections_are_carried_in_both_directions_until_the_channel_is_closed() {
         let (to_head, from_host) = (io::pipe().unwrap(), io::pipe().unwrap());
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let head = server.local_addr().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let door = listener.local_addr().unwrap();
-        listener.set_nonblocking(true).unwrap();
+        let listener = TcpGate::open("127.0.0.1:0".parse().unwrap(), Policy::Owner).unwrap();
+        let door = listener.address;
         let file = |end: OwnedFd| File::from(end);
         let of_host = (file(from_host.0.into()), file(to_head.1.into()));
         let of_head = (file(to_head.0.into()), file(from_host.1.into()));

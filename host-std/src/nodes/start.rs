@@ -110,7 +110,7 @@ impl NodeServers {
         let addresses = HeadAddresses::find(settings.interface.as_deref(), &remote)?;
         let listener = addresses::bind(addresses.bind, settings.ports)?;
         let cannot = |error: io::Error| format!("node servers cannot be started ({error})");
-        let local = listener.local_addr().map_err(cannot)?;
+        let local = listener.address;
         let port = local.port();
         let to: Vec<SocketAddr> =
             addresses.reachable.iter().map(|address| SocketAddr::new(*address, port)).collect();

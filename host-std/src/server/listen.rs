@@ -1,35 +1,21 @@
 //! Listening socket for ranks that connect by themselves.
 
-use crate::admission::{Admission, Policy};
+use crate::admission::Policy;
+use crate::admission::gate::{Arrival, TcpGate};
 use crate::poller::{Interest, Poller, Token};
-use pmi_std::Stream;
-use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay,
 };
-use rustix::net::{SocketFlags, acceptfrom_with};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
-
-/// An accepted connection, with the decision on its admission.
-#[derive(Debug)]
-pub(crate) struct Arrival {
-    /// The server's end.
-    pub(crate) stream: Stream,
-    /// Address of the other end.
-    pub(crate) from: SocketAddr,
-    /// Decision whether any of its input may be read.
-    pub(crate) admission: Admission,
-}
 
 /// A listening socket that can pause.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    socket: TcpListener,
+    socket: TcpGate,
     token: Token,
-    policy: Policy,
     /// Bound address, with the port that the system chose if any was acceptable.
     pub(crate) address: SocketAddr,
     /// Time to resume accepting, while paused.
@@ -49,7 +35,7 @@ impl Listener {
         policy: Policy,
         poller: &Poller,
     ) -> io::Result<Self> {
-        Self::of(TcpListener::bind(address)?, token, policy, poller)
+        Self::of(TcpGate::open(address, policy)?, token, poller)
     }
 
     /// Registers a socket that was opened already, as [`open`](Self::open) does.
@@ -59,17 +45,11 @@ impl Listener {
     /// # Errors
     ///
     /// Errors of the system.
-    pub(crate) fn of(
-        socket: TcpListener,
-        token: Token,
-        policy: Policy,
-        poller: &Poller,
-    ) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
+    pub(crate) fn of(socket: TcpGate, token: Token, poller: &Poller) -> io::Result<Self> {
         set_tcp_nodelay(&socket, true)?;
         keep_alive(&socket, (KEEP_IDLE, KEEP_INTERVAL, KEEP_COUNT))?;
         poller.add(token, &socket, Interest::Read)?;
-        Ok(Self { token, policy, address: socket.local_addr()?, socket, paused_until: None })
+        Ok(Self { token, address: socket.address, socket, paused_until: None })
     }
 
     /// Accepts the next connection, if there is one. It is non-blocking.
@@ -78,23 +58,12 @@ impl Listener {
     ///
     /// Errors of the readiness calls; a connection that is closed at once is none.
     pub(crate) fn accept(&mut self, poller: &Poller) -> io::Result<Option<Arrival>> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        loop {
-            match acceptfrom_with(&self.socket, flags) {
-                Ok((stream, from)) => {
-                    // A connection of this socket has an address of IP.
-                    let Some(Ok(from)) = from.map(SocketAddr::try_from) else { continue };
-                    let stream = Stream::Tcp(TcpStream::from(stream));
-                    let admission = self.policy.judge(&stream, (from, self.address));
-                    return Ok(Some(Arrival { stream, from, admission }));
-                }
-                Err(Errno::WOULDBLOCK) => return Ok(None),
-                Err(Errno::INTR | Errno::CONNABORTED) => {}
-                // Probably no open files are left: that may improve, and connections wait in the backlog.
-                Err(_) => {
-                    self.pause(poller)?;
-                    return Ok(None);
-                }
+        match self.socket.accept() {
+            Ok(arrival) => Ok(arrival),
+            // Probably no open files are left: that may improve, and connections wait in the backlog.
+            Err(_) => {
+                self.pause(poller)?;
+                Ok(None)
             }
         }
     }

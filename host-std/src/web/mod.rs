@@ -16,11 +16,12 @@ mod client;
 mod link;
 mod upgrade;
 
+use crate::admission::gate::Arrival;
 use crate::admission::pending::Pending;
 use crate::admission::{Admission, EVICTED, PENDING_MAX, Policy, Socket, secret};
 use crate::numbers::index;
 use crate::poller::{Poller, Token};
-use crate::server::listen::{ACCEPTED_AT_ONCE, Arrival, Listener};
+use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
 use crate::server::listen_config::WebListenConfig;
 use client::{Turn, WebClient};
 use pmi_core::auth::Challenge;

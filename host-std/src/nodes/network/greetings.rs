@@ -4,7 +4,6 @@ use super::super::addresses;
 use super::super::edge::{self, Edge, EdgeError};
 use super::super::greeting::{NodeGreeting, NodeHello, NodePlace, ancestors};
 use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, delegation};
-use crate::admission::Policy;
 use crate::poller::{Poller, Token};
 use crate::server::listen::Listener;
 use pmi_core::time::Duration;
@@ -122,7 +121,7 @@ impl Network {
             None => link.edge.local_address().map_err(cannot)?.ip(),
         };
         let socket = addresses::bind(address, side.names.ports)?;
-        let opened = Listener::of(socket, Token::NodeListen, Policy::Secret, poller);
+        let opened = Listener::of(socket, Token::NodeListen, poller);
         let listener = self.listener.insert(opened.map_err(cannot)?);
         edge::prepare(&*listener, self.timeout).map_err(cannot)?;
         Ok(NodeHello {

@@ -34,8 +34,9 @@ use super::greeting::{NodeGreeting, NodePlace};
 use super::key::RunKey;
 use super::record::CONTENT_MAX;
 use super::starter::pool::{StarterEnd, StarterPool};
+use crate::admission::gate::TcpGate;
 use crate::admission::limits::RejectionLog;
-use crate::admission::{EVICTED, PENDING_MAX, Policy};
+use crate::admission::{EVICTED, PENDING_MAX};
 use crate::poller::{Poller, Token};
 use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
 use crate::settings::nodes::PortRange;
@@ -47,7 +48,7 @@ use pmi_tree::{
 use roster::Roster;
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// Connections of a head or a node server.
@@ -157,12 +158,12 @@ impl Network {
     /// Errors of the system.
     pub(crate) fn of_head(
         (key, timeout): (RunKey, Duration),
-        listener: TcpListener,
+        listener: TcpGate,
         roster: Roster,
         poller: &Poller,
     ) -> io::Result<Self> {
         let tree = roster.tree();
-        let listener = Listener::of(listener, Token::NodeListen, Policy::Secret, poller)?;
+        let listener = Listener::of(listener, Token::NodeListen, poller)?;
         edge::prepare(&listener, timeout)?;
         let network = Self::new((key, timeout), NetworkSide::Head(roster));
         Ok(Self { listener: Some(listener), tree: Some(tree), ..network })

@@ -1,12 +1,14 @@
 use super::roster::Roster;
 use super::{Network, NetworkEvent, NodeNames};
+use crate::admission::Policy;
+use crate::admission::gate::TcpGate;
 use crate::nodes::greeting::NodeTask;
 use crate::nodes::key::RunKey;
 use crate::nodes::node::turn;
 use crate::poller::{Poller, Token};
 use pmi_tree::{CollectiveId, Contribution, NodeId, TreeEvent};
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
 /// A head and its only node server, each with a poller of its own.
@@ -19,8 +21,8 @@ impl Pair {
     fn connect() -> Self {
         let key = RunKey::generate().unwrap();
         let copy = RunKey::read(&mut format!("{}\n", key.line()).as_bytes()).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
+        let listener = TcpGate::open("127.0.0.1:0".parse().unwrap(), Policy::Secret).unwrap();
+        let address = listener.address;
         let timeout = Duration::from_secs(60);
         let roster = Roster::new(vec!["n1".into()], 4, timeout, NodeTask::Job);
         let (of_head, of_node) = (Poller::new().unwrap(), Poller::new().unwrap());

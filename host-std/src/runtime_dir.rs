@@ -2,8 +2,10 @@
 //!
 //! It is `$XDG_RUNTIME_DIR`, which the system creates for one user and removes with the last session, or
 //! else a directory below `/tmp`. Only its owner may enter either, and one that another user has created
-//! is not used.
+//! is not used: where that user has taken the name, launchers make a directory with a further, random part in
+//! its name.
 
+use crate::admission::secret::token;
 use rustix::fs::{FlockOperation, Mode, flock, mkdir};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -11,32 +13,78 @@ use rustix::process::{Pid, geteuid, test_kill_process};
 use std::env;
 use std::fs::{self, DirEntry};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// All directories in which launchers of this user may have their sockets, the best first.
 pub(crate) fn candidates() -> Vec<PathBuf> {
-    let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let runtime = runtime.filter(|path| path.is_absolute()).map(|path| path.join("pmi-host"));
-    let shared = PathBuf::from(format!("/tmp/pmi-host-{}", geteuid().as_raw()));
-    runtime.into_iter().chain([shared]).collect()
+    let shared = Path::new(SHARED);
+    own_runtime().into_iter().chain([below(shared)]).chain(spares(shared)).collect()
 }
 
-/// Makes a file in the first candidate where that succeeds.
+/// Makes a file in the first directory where that succeeds.
 ///
 /// # Errors
 ///
-/// The error in the last candidate.
+/// The error in the last one.
 pub(crate) fn create_in_first<T>(make: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
-    let mut last = io::ErrorKind::NotFound.into();
-    for directory in candidates() {
-        match create_in(&directory, &make) {
-            Ok(made) => return Ok(made),
-            Err(error) => last = error,
+    match own_runtime().map(|directory| create_in(&directory, &make)) {
+        Some(Ok(made)) => Ok(made),
+        _ => create_below(Path::new(SHARED), make),
+    }
+}
+
+/// Makes a file in a directory of this user below `parent`, which other users may write to.
+///
+/// # Errors
+///
+/// Those of `make`.
+pub(crate) fn create_below<T>(
+    parent: &Path,
+    mut make: impl FnMut(&Path) -> io::Result<T>,
+) -> io::Result<T> {
+    let directory = below(parent);
+    let refused = match create_in(&directory, &mut make) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => error,
+        made => return made,
+    };
+    let is_taken =
+        fs::symlink_metadata(&directory).is_ok_and(|found| found.uid() != geteuid().as_raw());
+    if !is_taken {
+        return Err(refused);
+    }
+    for spare in spares(parent) {
+        if let Ok(made) = create_in(&spare, &mut make) {
+            return Ok(made);
         }
     }
-    Err(last)
+    let name = format!("{}-{}", directory.display(), token()?);
+    create_in(Path::new(&name), make)
+}
+
+/// Directory that the system creates for this user.
+fn own_runtime() -> Option<PathBuf> {
+    let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    runtime.filter(|path| path.is_absolute()).map(|path| path.join("pmi-host"))
+}
+
+/// Directory of this user below `parent`.
+fn below(parent: &Path) -> PathBuf {
+    parent.join(format!("pmi-host-{}", geteuid().as_raw()))
+}
+
+/// Directories that were made since another user had taken the name of the usual one.
+fn spares(parent: &Path) -> Vec<PathBuf> {
+    let usual = format!("pmi-host-{}-", geteuid().as_raw());
+    let entries = fs::read_dir(parent).into_iter().flatten().filter_map(Result::ok);
+    let entries = entries.take(SCANNED_MAX);
+    let named = entries.filter(|entry| entry.file_name().as_bytes().starts_with(usual.as_bytes()));
+    let mut found: Vec<PathBuf> = named.map(|entry| entry.path()).collect();
+    found.retain(|path| check(path).is_ok());
+    found.sort_unstable();
+    found
 }
 
 /// Makes a file in a directory, which is [prepared](prepare) for it, although other launchers
@@ -177,6 +225,12 @@ fn is_unlocked(path: &Path) -> bool {
     fs::File::open(path).is_ok_and(|file| lock(file).is_ok())
 }
 
+/// Directory where every user may create files.
+const SHARED: &str = "/tmp";
+
+/// Maximum number of entries of such a directory that are looked at.
+const SCANNED_MAX: usize = 100_000;
+
 /// Suffix of a socket's name.
 const SOCKET: &str = "sock";
 
@@ -282,6 +336,34 @@ mod tests {
             }
         });
         assert!(!directory.exists());
+    }
+
+    #[test]
+    fn directory_whose_name_another_user_has_taken_has_a_substitute_that_is_found() {
+        if !geteuid().is_root() {
+            eprintln!("skipped: only root can make a file of another user");
+            return;
+        }
+        let parent = tempfile::tempdir().unwrap();
+        let parent = parent.path();
+        fs::create_dir(below(parent)).unwrap();
+        let theirs = PathBuf::from(format!("{}-0", below(parent).display()));
+        fs::create_dir(&theirs).unwrap();
+        for path in [&below(parent), &theirs] {
+            std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+        }
+        let make = |directory: &Path| {
+            prepare(directory)?;
+            Ok(directory.to_owned())
+        };
+        let made = create_below(parent, make).unwrap();
+        assert_ne!((&made, &made), (&below(parent), &theirs));
+        assert_eq!(create_below(parent, make).unwrap(), made, "it is used again");
+        assert_eq!(spares(parent), [made]);
+        // One of this user that is open to others is an error of this user.
+        fs::remove_dir(below(parent)).unwrap();
+        fs::create_dir(below(parent)).unwrap();
+        assert!(create_below(parent, make).is_err());
     }
 
     #[test]

@@ -106,6 +106,23 @@ fn system_server_is_the_only_one_of_its_host_and_replaces_one_that_is_gone() {
 }
 
 #[test]
+fn file_of_another_user_is_no_system_server() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can make a file of another user");
+        return;
+    }
+    let place = Place::new("squatted");
+    let name = format!("pmix.sys.{}", rustix::system::uname().nodename().to_string_lossy());
+    let file = place.0.join(name);
+    fs::write(&file, "nowhere.0;tcp4://127.0.0.1:1\nv4.2.2\n1\n0:0\nnow\n\n").unwrap();
+    std::os::unix::fs::chown(&file, Some(65534), Some(65534)).unwrap();
+    let mut command = host(["run", "-n", "1", "--system-server", "true"]);
+    let ran = run(place.within(&mut command)).exits_with(1);
+    ran.says(&["user 65534 has put a file", "pmix.sys.", "PMIX_SYSTEM_TMPDIR"]);
+    fs::remove_file(file).unwrap();
+}
+
+#[test]
 fn tool_selects_one_of_several_launchers() {
     let place = Place::new("several");
     let words = || ["-n", "1"].into_iter().chain(ENDLESS);

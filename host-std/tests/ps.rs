@@ -202,6 +202,29 @@ fn folder_that_is_not_ours_alone_is_not_used() {
 }
 
 #[test]
+fn name_that_another_user_has_taken_in_tmp_hides_no_launcher() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can make a file of another user");
+        return;
+    }
+    // In a mount namespace of its own, whose `/tmp` disappears with its last process.
+    let directory = tempfile::tempdir().unwrap();
+    let script = format!(
+        "mount -t tmpfs -o mode=1777 tmpfs {0} && cp {1} {0}/launcher && mount --bind {0} /tmp && cd / && \
+         mkdir /tmp/pmi-host-0 && chown 65534 /tmp/pmi-host-0 && unset XDG_RUNTIME_DIR && \
+         {{ /tmp/launcher run -n 1 sh -c 'sleep 1; sleep 60' & }} && pid=$! && sleep 2 && /tmp/launcher ps; \
+         ls -d /tmp/pmi-host-0-*/pmix.*.tool.$pid; kill $pid; wait $pid; ls /tmp",
+        directory.path().display(),
+        common::host_path()
+    );
+    let ran = run(Command::new("unshare").args(["-m", "sh", "-c", &script])).exits_with(0);
+    assert!(ran.out.contains("rank 0") || ran.out.contains("1 rank"), "{}{}", ran.out, ran.err);
+    // The file for tools of PMIx is there too, and nothing of either is left.
+    assert!(ran.out.contains(".tool."), "{}{}", ran.out, ran.err);
+    assert!(ran.out.ends_with("\nlauncher\npmi-host-0\n"), "{}", ran.out);
+}
+
+#[test]
 fn stopped_launcher_does_not_block_ps() {
     let runtime = Runtime::new();
     let running = start(&mut runtime.job(1, "exec sleep 60"));

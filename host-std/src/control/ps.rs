@@ -5,7 +5,7 @@ use crate::cli::explain;
 use crate::watch::table::Table;
 use crate::watch::text::{self, Rows};
 use clap::{Arg, ArgAction, Command};
-use pmi_host_base::exit::{FAILED, complain, print};
+use pmi_host_base::exit::{FAILED, complain, print, print_json};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let wanted = matches.get_one::<String>(JOB).map(String::as_str);
     let Answers { tables, failures } = Answers::request(wanted);
     let printed = match matches.get_flag(JSON) {
-        true => print(&format!("{}\n", serde_json::to_string(&tables).unwrap_or_default())),
+        true => print_json(&format!("{}\n", serde_json::to_string(&tables).unwrap_or_default())),
         false => print(&in_words(&tables)),
     };
     match failures.is_empty() {

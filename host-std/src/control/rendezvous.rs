@@ -31,6 +31,8 @@ pub(crate) struct ServerAddress {
 #[derive(Debug, Default)]
 pub(crate) struct Rendezvous {
     paths: Vec<PathBuf>,
+    /// Directory of the files, once there is one.
+    directory: PathBuf,
     /// File of the system server. Its lock shows that the server exists.
     system: Option<File>,
 }
@@ -42,18 +44,23 @@ impl Rendezvous {
     ///
     /// Errors of the system.
     pub(crate) fn open(&mut self, server: &ServerAddress) -> io::Result<()> {
-        let (directory, text) = (session_directory(), content(&server.uri));
+        let text = content(&server.uri);
         let own = std::process::id().to_string();
-        let path = |name: &str| directory.join(format!("pmix.{}.tool.{name}", server.host));
-        runtime_dir::create_in(&directory, |directory| {
-            if has_own_directory() {
-                runtime_dir::prepare(directory)?;
-            }
+        let name = |name: &str| format!("pmix.{}.tool.{name}", server.host);
+        let mut write = |directory: &Path| {
             sweep(directory, &server.host);
-            self.write(path(&own), &text)
-        })?;
-        for name in &server.nspaces {
-            self.write(path(name), &text)?;
+            self.directory = directory.to_owned();
+            self.write(directory.join(name(&own)), &text)
+        };
+        match path_in(&[SESSION_DIRECTORY]) {
+            Some(directory) => runtime_dir::create_in(&directory, write),
+            None => runtime_dir::create_below(&system_directory(), |directory| {
+                runtime_dir::prepare(directory)?;
+                write(directory)
+            }),
+        }?;
+        for nspace in &server.nspaces {
+            self.write(self.directory.join(name(nspace)), &text)?;
         }
         // A tool that has started the launcher waits for this file. The others do without it.
         if let Some(path) = path_in(&STARTER_FILES) {
@@ -68,7 +75,7 @@ impl Rendezvous {
     ///
     /// Errors of the system.
     pub(crate) fn add_job(&mut self, host: &str, nspace: &str, uri: &str) -> io::Result<()> {
-        let path = session_directory().join(format!("pmix.{host}.tool.{nspace}"));
+        let path = self.directory.join(format!("pmix.{host}.tool.{nspace}"));
         self.write(path, &content(uri)).map(drop)
     }
 
@@ -109,6 +116,14 @@ impl Rendezvous {
                 break;
             }
         }
+        let user = fs::symlink_metadata(&path).map_or(ROOT, |found| found.uid());
+        if ![ROOT, geteuid().as_raw()].contains(&user) {
+            return Err(format!(
+                "user {user} has put a file under the name of the system server, {}, which tools of other users \
+                 do not trust; have it removed, or set PMIX_SYSTEM_TMPDIR to a directory of yours",
+                path.display()
+            ));
+        }
         let pid = open_file(&path).and_then(|file| pid_in(&file));
         let who = pid.map_or_else(String::new, |pid| format!(", process {pid}"));
         Err(format!(
@@ -148,7 +163,7 @@ impl Drop for Rendezvous {
             let _ = fs::remove_file(path);
         }
         if has_own_directory() {
-            runtime_dir::remove_if_empty(&session_directory());
+            runtime_dir::remove_if_empty(&self.directory);
         }
     }
 }
@@ -158,15 +173,9 @@ pub(crate) fn system_directory() -> PathBuf {
     path_in(&["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"]).unwrap_or_else(|| "/tmp".into())
 }
 
-/// Directory of the files of this launcher.
-fn session_directory() -> PathBuf {
-    path_in(&[SESSION_DIRECTORY])
-        .unwrap_or_else(|| system_directory().join(format!("pmi-host-{}", geteuid().as_raw())))
-}
-
 /// True if the files of this launcher are in a directory that launchers make, not in one of the user.
 fn has_own_directory() -> bool {
-    env::var_os(SESSION_DIRECTORY).is_none_or(|path| path.is_empty())
+    path_in(&[SESSION_DIRECTORY]).is_none()
 }
 
 fn path_in(variables: &[&str]) -> Option<PathBuf> {
@@ -216,7 +225,7 @@ fn open_file(path: &Path) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(open(path, flags, Mode::empty()).ok()?);
     let of = file.metadata().ok()?;
-    (of.is_file() && (of.uid() == 0 || of.uid() == geteuid().as_raw())).then_some(file)
+    (of.is_file() && (of.uid() == ROOT || of.uid() == geteuid().as_raw())).then_some(file)
 }
 
 /// The process in a rendezvous file.
@@ -257,6 +266,9 @@ fn remove_stale(path: &Path) -> bool {
     let is_same = |found: fs::Metadata| file.metadata().is_ok_and(|of| of.ino() == found.ino());
     fs::symlink_metadata(path).is_ok_and(is_same) && fs::remove_file(path).is_ok()
 }
+
+/// The administrator, who can do everything anyway.
+const ROOT: u32 = 0;
 
 /// Variable that names the directory of the files of a launcher.
 const SESSION_DIRECTORY: &str = "PMIX_SERVER_TMPDIR";

@@ -348,3 +348,41 @@ fn latency_that_was_not_measured_is_not_drawn() {
     let picture = svg::write(&trace, &svg::SvgOptions::default());
     assert!(picture.contains(">5.0 µs<") && !picture.contains(">0 ns<"), "{picture}");
 }
+
+#[test]
+fn views_hold_no_control_characters_of_a_file() {
+    const CLEAR: &str = "\u{1b}[2J\u{9b}1m\u{7}";
+    let mut trace = story();
+    let mark = |text: &mut String| text.push_str(CLEAR);
+    mark(&mut trace.head.recorder);
+    mark(&mut trace.head.host);
+    trace.head.command.iter_mut().for_each(mark);
+    trace.head.jobs.iter_mut().for_each(|job| mark(&mut job.name));
+    let other = trace.clone();
+    for record in &mut trace.records {
+        match &mut record.what {
+            Content::Message { bytes, .. } => {
+                let end = bytes.pop();
+                bytes.extend(CLEAR.as_bytes());
+                bytes.extend(end);
+            }
+            Content::Started { host, .. } => mark(host),
+            Content::Connected { from: Some(text) } | Content::Report { text } => mark(text),
+            _ => {}
+        }
+    }
+    let is_obeyed = |text: &str| text.contains(|sign: char| sign.is_control() && sign != '\n');
+    let raw = text::TextOptions { is_raw: true, is_long: true, ..text::TextOptions::default() };
+    let difference = diff::diff(&trace, &other, diff::DiffOptions { values: true }).unwrap();
+    for view in [
+        text::write(&trace, &text::TextOptions::default()),
+        text::write(&trace, &raw),
+        stats::write(&trace),
+        svg::write(&trace, &svg::SvgOptions::default()),
+        difference.to_string(),
+    ] {
+        assert!(!is_obeyed(&view), "{}", view.escape_debug());
+    }
+    trace.head.command.clear();
+    assert!(!is_obeyed(&svg::write(&trace, &svg::SvgOptions::default())));
+}

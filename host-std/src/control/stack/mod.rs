@@ -26,7 +26,7 @@ use crate::watch::table::{Job, Table};
 use clap::{Arg, ArgAction, Command};
 use debugger::DebuggerError;
 use frame::{StackFrame, ThreadStack};
-use pmi_host_base::exit::{FAILED, complain, print};
+use pmi_host_base::exit::{FAILED, complain, print, print_json};
 use pmi_host_base::ranges::Ranks;
 use procfs::process::{Process, all_processes};
 use serde::Serialize;
@@ -86,7 +86,7 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     }
     failures.extend(jobs.iter().flat_map(JobStacks::failures));
     let printed = match matches.get_flag(JSON) {
-        true => print(&format!("{}\n", serde_json::to_string(&jobs).unwrap_or_default())),
+        true => print_json(&format!("{}\n", serde_json::to_string(&jobs).unwrap_or_default())),
         false => print(&jobs.iter().map(JobStacks::text).collect::<String>()),
     };
     match failures.is_empty() {

@@ -40,7 +40,7 @@ pub(crate) use verdict::Verdict;
 
 use args::{Args, Task};
 use launcher::LauncherCommand;
-use pmi_host_base::exit::{FAILED, USAGE, complain, print};
+use pmi_host_base::exit::{FAILED, USAGE, complain, print, print_json};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -139,7 +139,8 @@ fn finish(
     }
     match args.form {
         Form::Plain => print(&format!("# {}\n", matrix.sum())),
-        form => print(&matrix.render(form)),
+        Form::Json => print_json(&matrix.render(Form::Json)),
+        Form::Markdown => print(&matrix.render(Form::Markdown)),
     };
     let Some(recorded) = recorded else { return Ok(matrix.wrong_count() == 0) };
     let differences = matrix.differences(&recorded);

@@ -54,7 +54,7 @@ pub fn write(trace: &Trace, options: &TextOptions) -> String {
 fn write_head(trace: &Trace, text: &mut String) {
     let head = &trace.head;
     let host = if head.host.is_empty() { String::new() } else { format!(" on {}", head.host) };
-    let _ = writeln!(text, "# {}{host}", head.recorder);
+    let _ = writeln!(text, "# {}", shown(format!("{}{host}", head.recorder).as_bytes()));
     if !head.command.is_empty() {
         let _ = writeln!(text, "# {}", shown(head.command.join(" ").as_bytes()));
     }

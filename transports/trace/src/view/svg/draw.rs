@@ -332,12 +332,16 @@ impl<'a> Drawing<'a> {
     fn title(&self) -> (String, String) {
         let head = &self.trace.head;
         let title = match head.command.is_empty() {
-            true => head.recorder.clone(),
+            true => shown(head.recorder.as_bytes()),
             false => shown(head.command.join(" ").as_bytes()),
         };
         let title = cut(&title, TITLE_CHARS);
         let ranks: u32 = self.trace.jobs().map(|facts| facts.ranks).fold(0, u32::saturating_add);
-        let host = if head.host.is_empty() { String::new() } else { format!(" on {}", head.host) };
+        let host = if head.host.is_empty() {
+            String::new()
+        } else {
+            format!(" on {}", shown(head.host.as_bytes()))
+        };
         let messages = self.trace.messages().count();
         let last = self.trace.records.last().map_or(0, |record| record.time_ns);
         let during = if self.has_times { format!(" · {}", shown_ns(last)) } else { String::new() };

@@ -67,6 +67,19 @@ fn functions_of_pmi_2_do_as_the_text_has_them() {
     }
 }
 
+#[test]
+fn spawn_that_fails_writes_a_code_for_each_process_that_was_requested() {
+    for (name, library) in [("capi_pmi1", "pmi"), ("capi_pmi2", "pmi2")] {
+        let program = capi_program(name, library);
+        for protocol in ["all", "x"] {
+            let mut command = host(["run", "--pmi", protocol, "-n", "2"]);
+            let ran = run(with_libraries(command.arg(&program).arg("refused"))).exits_with(0);
+            assert_eq!(ran.lines(), expected(2), "{name}: {}", ran.err);
+            assert!(ran.err.contains("is refused: there is no program '/no/such/program'"));
+        }
+    }
+}
+
 // Coverage: A2-3
 #[test]
 fn program_built_with_another_header_runs_with_this_library() {

@@ -80,7 +80,7 @@ int PMI_Unpublish_name(const char service_name[]);
 int PMI_Lookup_name(const char service_name[], char port[]);
 
 /* Starts processes as a job of their own. A null pointer ends each list of arguments. The array of errors has
- * one element for each process, or is null. */
+ * one element for each process, or is null; it is written also if the spawn fails. */
 int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], const int maxprocs[],
                        const int info_keyval_sizes[], const PMI_keyval_t *info_keyval_vectors[],
                        int preput_keyval_size, const PMI_keyval_t preput_keyval_vector[], int errors[]);

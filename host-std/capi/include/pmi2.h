@@ -7,6 +7,10 @@
  * PMI2_Finalize and in a child that was forked while PMI was in use, that is PMI2_ERR_INIT. A buffer that is
  * too small is PMI2_ERR_NOMEM, but for PMI2_KVS_Get.
  *
+ * A result may be a null pointer if the caller does not want it, a buffer or an array with length 0: PMI2_KVS_Get
+ * measures a value so. What a missing number would have told is a code then: PMI2_ERR_INVALID_KEY for `found`,
+ * PMI2_ERR_NOMEM for `vallen` if the value does not fit. The one number of a function must be there.
+ *
  * All functions may be called by several threads at once. A thread that waits delays no other, unless the
  * server speaks PMI-1 or PMIx only.
  */
@@ -70,7 +74,8 @@ int PMI2_Initialized(void);
 int PMI2_Abort(int flag, const char msg[]);
 
 /* Starts processes as a job of their own. The list of arguments of each program has argcs elements. There is
- * one array of hints for each program, and one pointer for each value that the new job finds. */
+ * one array of hints for each program, and one pointer for each value that the new job finds. The array of errors
+ * has one element for each process, or is null; it is written also if the spawn fails. */
 int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argvs[], const int maxprocs[],
                    const int info_keyval_sizes[], const struct MPID_Info *info_keyval_vectors[],
                    int preput_keyval_size, const struct MPID_Info *preput_keyval_vector[], char jobId[],

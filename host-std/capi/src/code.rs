@@ -42,11 +42,27 @@ pub(crate) fn of_misuse(misuse: Misuse) -> Code {
     }
 }
 
-/// The code of a spawn that has made no job.
-pub(crate) fn of_spawn(error: SpawnError<Vec<Code>, io::Error>) -> Code {
-    match error {
-        SpawnError::Call(error) => of_call(error),
-        SpawnError::Refused { .. } => Code::FAIL,
+/// Why a spawn has made no job.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SpawnRefusal {
+    /// The code of the call.
+    pub(crate) code: Code,
+    /// Codes of the requested processes, if the server has reported them.
+    pub(crate) codes: Vec<Code>,
+}
+
+impl From<Code> for SpawnRefusal {
+    fn from(code: Code) -> Self {
+        Self { code, codes: Vec::new() }
+    }
+}
+
+impl From<SpawnError<Vec<Code>, io::Error>> for SpawnRefusal {
+    fn from(error: SpawnError<Vec<Code>, io::Error>) -> Self {
+        match error {
+            SpawnError::Call(error) => of_call(error).into(),
+            SpawnError::Refused { codes, .. } => Self { code: Code::FAIL, codes },
+        }
     }
 }
 

@@ -57,6 +57,21 @@ impl OutText {
         self.0.is_null()
     }
 
+    /// The buffer, or `None` if the caller does not want the string: for a null pointer with length 0, which
+    /// other libraries of PMI-2 accept as well.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARG` for another null pointer, `INVALID_LENGTH` for a buffer without room for the NUL.
+    pub(crate) fn wanted(self, len: c_int) -> CodeResult<Option<Self>> {
+        match (self.is_null(), len) {
+            (true, 0) => Ok(None),
+            (true, _) => Err(Code::INVALID_ARG),
+            (false, ..=0) => Err(Code::INVALID_LENGTH),
+            (false, _) => Ok(Some(self)),
+        }
+    }
+
     /// Writes a string and its NUL, if both fit into `len` bytes; otherwise nothing.
     ///
     /// # Errors
@@ -129,9 +144,30 @@ impl OutArray {
         Ok(())
     }
 
+    /// The array, or `None` if the caller does not want the numbers: for a null pointer with length 0.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARG` for another null pointer, `INVALID_LENGTH` for a negative length.
+    pub(crate) fn wanted(self, len: c_int) -> CodeResult<Option<Self>> {
+        match (self.is_null(), len) {
+            (true, 0) => Ok(None),
+            (true, _) => Err(Code::INVALID_ARG),
+            (false, ..0) => Err(Code::INVALID_LENGTH),
+            (false, _) => Ok(Some(self)),
+        }
+    }
+
     /// True for a null pointer.
     pub(crate) fn is_null(&self) -> bool {
         self.0.is_null()
+    }
+}
+
+/// Writes a number to a place of the caller, unless the caller does not want it: for a null pointer.
+pub(crate) fn write_wanted(place: &mut OutNumber<'_>, number: c_int) {
+    if let Some(place) = place {
+        place.write(number);
     }
 }
 

@@ -1,6 +1,6 @@
 /* Every function of pmi.h, as a program of others calls it: values, codes, threads and a forked child.
  *
- *   capi_pmi1 [names] [lonely]    with a name service; without a launcher
+ *   capi_pmi1 [names] [refused] [lonely]    with a name service; with a spawn that fails; without a launcher
  */
 #include <pmi.h>
 #include <pthread.h>
@@ -289,10 +289,23 @@ static void names(void) {
     CHECK(PMI_Lookup_name(service, port), PMI_FAIL);
 }
 
+/* A spawn that makes no job writes a code for each process that was requested. */
+static void refused_spawn(void) {
+    const char *commands[] = {"true", "/no/such/program"};
+    int processes[] = {1, 2}, errors[] = {-7, -7, -7, -7};
+    if (rank != 0)
+        return;
+    CHECK(PMI_Spawn_multiple(2, commands, NULL, processes, NULL, NULL, 0, NULL, errors), PMI_FAIL);
+    CHECK(errors[1] == errors[2] && errors[1] != 0 && errors[1] != -7, 1);
+    CHECK(errors[0] != -7 && errors[3] == -7, 1);
+    CHECK(PMI_Spawn_multiple(2, commands, NULL, processes, NULL, NULL, 0, NULL, NULL), PMI_FAIL);
+}
+
 int main(int argc, char **argv) {
-    int spawned = -7, number, has_names = 0, is_lonely = 0, i;
+    int spawned = -7, number, has_names = 0, is_refused = 0, is_lonely = 0, i;
     for (i = 1; i < argc; i++) {
         has_names += strcmp(argv[i], "names") == 0;
+        is_refused += strcmp(argv[i], "refused") == 0;
         is_lonely += strcmp(argv[i], "lonely") == 0;
     }
     without_session();
@@ -315,6 +328,8 @@ int main(int argc, char **argv) {
     child();
     if (has_names)
         names();
+    if (is_refused)
+        refused_spawn();
     CHECK(PMI_Barrier(), PMI_SUCCESS);
     CHECK(PMI_Finalize(), PMI_SUCCESS);
     CHECK(PMI_Get_rank(&number), PMI_SUCCESS);

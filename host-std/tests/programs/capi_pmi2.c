@@ -1,7 +1,7 @@
 /* Every function of pmi2.h, as a program of others calls it: values, codes, threads, a forked child, a ring, a
  * spawn and connected jobs.
  *
- *   capi_pmi2 [names] [wait] [spawn] [connect] [stay] [lonely]
+ *   capi_pmi2 [names] [wait] [spawn] [connect] [stay] [refused] [lonely]
  *
  * With "stay", spawned processes go on until their values were read: other servers forget a job that has ended.
  */
@@ -64,7 +64,6 @@ static void arguments(void) {
     text[PMI2_MAX_VALLEN] = 0;
     memset(key, 'k', PMI2_MAX_KEYLEN);
     key[PMI2_MAX_KEYLEN] = 0;
-    CHECK(PMI2_Init(&number, NULL, &number, &number), PMI2_ERR_INVALID_ARG);
     CHECK(PMI2_Job_GetId(NULL, 9), PMI2_ERR_INVALID_ARG);
     CHECK(PMI2_Job_GetId(small, 0), PMI2_ERR_INVALID_LENGTH);
     CHECK(PMI2_Job_GetId(small, 1), PMI2_ERR_NOMEM);
@@ -80,25 +79,24 @@ static void arguments(void) {
     CHECK(PMI2_KVS_Get(NULL, 0, NULL, text, 9, &number), PMI2_ERR_INVALID_KEY);
     CHECK(PMI2_KVS_Get(NULL, 0, key, text, 9, &number), PMI2_ERR_INVALID_KEY_LENGTH);
     CHECK(PMI2_KVS_Get(NULL, 0, "k", NULL, 9, &number), PMI2_ERR_INVALID_ARG);
-    CHECK(PMI2_KVS_Get(NULL, 0, "k", text, 0, &number), PMI2_ERR_INVALID_LENGTH);
-    CHECK(PMI2_KVS_Get(NULL, 0, "k", text, 9, NULL), PMI2_ERR_INVALID_ARG);
+    CHECK(PMI2_KVS_Get(NULL, 0, "k", text, -1, &number), PMI2_ERR_INVALID_LENGTH);
     CHECK(PMI2_Info_PutNodeAttr(NULL, "v"), PMI2_ERR_INVALID_KEY);
     CHECK(PMI2_Info_PutNodeAttr(key, "v"), PMI2_ERR_INVALID_KEY_LENGTH);
     CHECK(PMI2_Info_PutNodeAttr("k", NULL), PMI2_ERR_INVALID_VAL);
     CHECK(PMI2_Info_GetNodeAttr("k", NULL, 9, &number, 0), PMI2_ERR_INVALID_ARG);
-    CHECK(PMI2_Info_GetNodeAttr("k", text, 9, NULL, 0), PMI2_ERR_INVALID_ARG);
+    CHECK(PMI2_Info_GetNodeAttr("k", text, 9, NULL, 0), PMI2_ERR_INVALID_KEY);
+    CHECK(PMI2_Info_GetNodeAttr("k", text, 0, &number, 0), PMI2_ERR_INVALID_LENGTH);
     CHECK(PMI2_Info_GetNodeAttrIntArray("k", NULL, 1, &number, &other), PMI2_ERR_INVALID_ARG);
-    CHECK(PMI2_Info_GetNodeAttrIntArray("k", &number, 1, NULL, &other), PMI2_ERR_INVALID_ARG);
+    CHECK(PMI2_Info_GetNodeAttrIntArray("k", &number, -1, &number, &other), PMI2_ERR_INVALID_LENGTH);
     CHECK(PMI2_Info_GetJobAttr(NULL, text, 9, &number), PMI2_ERR_INVALID_KEY);
     CHECK(PMI2_Info_GetJobAttr("k", text, -1, &number), PMI2_ERR_INVALID_LENGTH);
-    CHECK(PMI2_Info_GetJobAttrIntArray("k", &number, 1, &number, NULL), PMI2_ERR_INVALID_ARG);
+    CHECK(PMI2_Info_GetJobAttrIntArray("MISSING", &number, 1, &number, NULL), PMI2_ERR_INVALID_KEY);
     CHECK(PMI2_Nameserv_publish(NULL, NULL, "p"), PMI2_ERR_INVALID_ARG);
     CHECK(PMI2_Nameserv_publish("s", NULL, NULL), PMI2_ERR_INVALID_ARG);
     CHECK(PMI2_Nameserv_lookup("s", NULL, NULL, 9), PMI2_ERR_INVALID_ARG);
     CHECK(PMI2_Nameserv_unpublish("", NULL), PMI2_ERR_INVALID_ARG);
     CHECK(PMIX_Ring(NULL, &number, &other, text, text, 9), PMI2_ERR_INVALID_VAL);
     CHECK(PMIX_Ring("v", &number, &other, NULL, text, 9), PMI2_ERR_INVALID_ARG);
-    CHECK(PMIX_Ring("v", NULL, &other, text, text, 9), PMI2_ERR_INVALID_ARG);
     CHECK(PMI2_Job_Spawn(0, &none, NULL, NULL, &zero, NULL, NULL, 0, NULL, NULL, 0, NULL),
           PMI2_ERR_INVALID_ARG);
     CHECK(PMI2_Job_Spawn(1, &none, NULL, NULL, &zero, NULL, NULL, 0, NULL, NULL, 0, NULL),
@@ -174,6 +172,56 @@ static void attributes(void) {
     local = -7;
     CHECK(PMI2_Job_GetRank(&local), PMI2_SUCCESS);
     CHECK(local, rank);
+}
+
+/* Results that a caller does not want: null pointers, for buffers with length 0. A value may be measured so. */
+static void unwanted(void) {
+    char key[64], value[64], found[64];
+    int len = -7, flag = -7, number = -7;
+    CHECK(PMI2_Init(NULL, NULL, NULL, NULL), PMI2_SUCCESS);
+    CHECK(PMI2_Init(NULL, &number, NULL, NULL), PMI2_SUCCESS);
+    CHECK(number, size);
+    CHECK(PMI2_Finalize(), PMI2_SUCCESS);
+    CHECK(PMI2_Finalize(), PMI2_SUCCESS);
+    CHECK(PMI2_Job_GetId(NULL, 0), PMI2_SUCCESS);
+    snprintf(key, sizeof key, "card-%d", rank);
+    snprintf(value, sizeof value, "of-rank-%d", rank);
+    CHECK(PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, NULL, 0, &len), PMI2_SUCCESS);
+    CHECK(len, -(int)strlen(value) - 1);
+    CHECK(PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, found, 0, &len), PMI2_SUCCESS);
+    CHECK(PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, found, -len, NULL), PMI2_SUCCESS);
+    CHECK(strcmp(found, value), 0);
+    CHECK(PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, found, -len - 1, NULL), PMI2_ERR_NOMEM);
+    snprintf(key, sizeof key, "node-%d", rank);
+    CHECK(PMI2_Info_GetNodeAttr(key, NULL, 0, &flag, 0), PMI2_SUCCESS);
+    CHECK(flag, 1);
+    CHECK(PMI2_Info_GetNodeAttr(key, found, sizeof found, NULL, 0), PMI2_SUCCESS);
+    CHECK(PMI2_Info_GetNodeAttrIntArray(key, NULL, 0, &len, &flag), PMI2_SUCCESS);
+    CHECK(len == 3 && flag == 1, 1);
+    CHECK(PMI2_Info_GetJobAttr("PMI_process_mapping", NULL, 0, &flag), PMI2_SUCCESS);
+    CHECK(flag, 1);
+    CHECK(PMI2_Info_GetJobAttr("MISSING", NULL, 0, &flag), PMI2_SUCCESS);
+    CHECK(flag, 0);
+    snprintf(value, sizeof value, "%d", rank);
+    CHECK(PMIX_Ring(value, NULL, NULL, NULL, NULL, 0), PMI2_SUCCESS);
+}
+
+/* Keys and values with the bytes that end them in the messages of some servers. */
+static void separators(void) {
+    const char *value = "a;b=c d;;%3B%%";
+    char key[64], found[64];
+    int len = -7, flag = -7;
+    snprintf(key, sizeof key, "half;%d", rank);
+    CHECK(PMI2_KVS_Put(key, value), PMI2_SUCCESS);
+    CHECK(PMI2_Info_PutNodeAttr(key, value), PMI2_SUCCESS);
+    CHECK(PMI2_Info_GetNodeAttr(key, found, sizeof found, &flag, 0), PMI2_SUCCESS);
+    CHECK(flag == 1 && strcmp(found, value) == 0, 1);
+    CHECK(PMI2_KVS_Fence(), PMI2_SUCCESS);
+    snprintf(key, sizeof key, "half;%d", (rank + 1) % size);
+    CHECK(PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, found, sizeof found, &len), PMI2_SUCCESS);
+    CHECK(strcmp(found, value), 0);
+    CHECK(len, (int)strlen(value));
+    CHECK(PMI2_KVS_Get(NULL, PMI2_ID_NULL, "half", found, sizeof found, &len), PMI2_ERR_INVALID_KEY);
 }
 
 /* One thread waits for an attribute that another thread of the same process puts later. */
@@ -263,7 +311,27 @@ static void names(void) {
     CHECK(PMI2_Nameserv_lookup(service, NULL, port, sizeof port), PMI2_SUCCESS);
     CHECK(strcmp(port, "port#1$"), 0);
     CHECK(PMI2_Nameserv_lookup(service, NULL, port, 7), PMI2_ERR_NOMEM);
+    CHECK(PMI2_Nameserv_lookup(service, NULL, NULL, 0), PMI2_SUCCESS);
     CHECK(PMI2_Nameserv_unpublish(service, NULL), PMI2_SUCCESS);
+    CHECK(PMI2_Nameserv_publish(service, NULL, "7.0;tcp://10.0.0.1:5;7.1"), PMI2_SUCCESS);
+    CHECK(PMI2_Nameserv_lookup(service, NULL, port, sizeof port), PMI2_SUCCESS);
+    CHECK(strcmp(port, "7.0;tcp://10.0.0.1:5;7.1"), 0);
+    CHECK(PMI2_Nameserv_unpublish(service, NULL), PMI2_SUCCESS);
+}
+
+/* A spawn that makes no job writes a code for each process that was requested. */
+static void refused_spawn(void) {
+    const char *commands[] = {"true", "/no/such/program"};
+    int processes[] = {1, 2}, errors[] = {-7, -7, -7, -7};
+    char id[8] = "before";
+    if (rank != 0)
+        return;
+    CHECK(PMI2_Job_Spawn(2, commands, NULL, NULL, processes, NULL, NULL, 0, NULL, id, sizeof id, errors),
+          PMI2_FAIL);
+    CHECK(errors[1] == errors[2] && errors[1] != 0 && errors[1] != -7, 1);
+    CHECK(errors[0] != -7 && errors[3] == -7, 1);
+    CHECK(strcmp(id, "before"), 0);
+    CHECK(PMI2_Job_Spawn(2, commands, NULL, NULL, processes, NULL, NULL, 0, NULL, NULL, 0, NULL), PMI2_FAIL);
 }
 
 /* Rank 0 starts two processes of this program with a value, and waits for their answer over names. */
@@ -352,6 +420,8 @@ int main(int argc, char **argv) {
     arguments();
     values();
     attributes();
+    unwanted();
+    separators();
     threads();
     child();
     ring();
@@ -361,6 +431,8 @@ int main(int argc, char **argv) {
         names();
     if (has(argc, argv, "spawn"))
         spawn(argv[0], has(argc, argv, "connect"), has(argc, argv, "stay"));
+    if (has(argc, argv, "refused"))
+        refused_spawn();
     CHECK(PMI2_KVS_Fence(), PMI2_SUCCESS);
     CHECK(PMI2_Finalize(), PMI2_SUCCESS);
     CHECK(PMI2_Initialized(), 1);

@@ -64,8 +64,7 @@ pub extern "C" fn PMI_Spawn_multiple(
             0 => Vec::new(),
             len => pairs(preput_keyval_vector.elements(len).ok_or(Code::INVALID_ARG)?)?,
         };
-        let (_, codes) = start(&*session, &programs, &preputs)?;
-        if errors.is_null() { Ok(()) } else { errors.write_start(c_int::MAX, &codes) }
+        start(&*session, &programs, &preputs, &mut errors).map(drop)
     })
 }
 
@@ -103,13 +102,16 @@ pub(crate) fn requested<'a>(
     (0..count).map(program).collect()
 }
 
-/// Sends the request; returns the id of the new job, if the server reports it, and a code for each
-/// requested process.
+/// Sends the request; returns the id of the new job, if the server reports it.
+///
+/// Shape: `errors` has one element for each requested process, or is null. It is written also if the spawn
+/// fails: a process whose code the server does not report has that of the call.
 pub(crate) fn start(
     session: &dyn crate::session::Session,
     requested: &[RequestedProgram<'_>],
     preputs: &[Pair<'_>],
-) -> CodeResult<(Option<Vec<u8>>, Vec<c_int>)> {
+    errors: &mut OutArray,
+) -> CodeResult<Option<Vec<u8>>> {
     let programs: Vec<Program<'_>> = requested
         .iter()
         .map(|program| Program {
@@ -119,13 +121,19 @@ pub(crate) fn start(
             info: InfoList::Given(&program.info),
         })
         .collect();
-    let spawned = session.spawn(Spawn::Given { programs: &programs, preputs })?;
     let total: u64 = requested.iter().map(|program| u64::from(program.processes)).sum();
     let total = usize::try_from(total).map_err(|_| Code::INVALID_ARG)?;
-    // Servers leave codes out that are all zero.
-    let reported = spawned.codes.iter().map(|code| code.0);
-    let codes = reported.chain(std::iter::repeat(Code::SUCCESS.0)).take(total).collect();
-    Ok((spawned.job, codes))
+    let (job, reported, unreported) =
+        match session.spawn(Spawn::Given { programs: &programs, preputs }) {
+            // Servers leave codes out that are all zero.
+            Ok(spawned) => (Ok(spawned.job), spawned.codes, Code::SUCCESS),
+            Err(refusal) => (Err(refusal.code), refusal.codes, refusal.code),
+        };
+    if !errors.is_null() {
+        let codes = reported.into_iter().chain(std::iter::repeat(unreported)).take(total);
+        errors.write_start(c_int::MAX, &codes.map(|code| code.0).collect::<Vec<_>>())?;
+    }
+    job
 }
 
 /// Pairs of a caller's array.

@@ -4,11 +4,11 @@ use std::ffi::c_int;
 
 use pmi_core::error::Code;
 
-use super::{check_buffer, fact, key_of, value_of};
+use super::{fact, key_of, value_of};
 use crate::boundary::call;
 use crate::code::CodeResult;
 use crate::session::Session;
-use crate::text::{InText, OutArray, OutNumber, OutText};
+use crate::text::{InText, OutArray, OutNumber, OutText, write_wanted};
 use crate::{node, process};
 
 /// Stores an attribute of this node, which its processes see at once.
@@ -111,45 +111,54 @@ fn node_attribute(session: &dyn Session, key: &[u8], wait: bool) -> CodeResult<O
 
 fn attribute(
     name: &InText,
-    mut value: OutText,
+    value: OutText,
     valuelen: c_int,
-    found: OutNumber<'_>,
+    mut found: OutNumber<'_>,
     read: impl FnOnce(&dyn Session, &[u8]) -> CodeResult<Option<Vec<u8>>>,
 ) -> c_int {
     call(|| {
         let session = process::session()?;
         let key = key_of(&*session, name)?;
-        let found = found.ok_or(Code::INVALID_ARG)?;
-        check_buffer(&value, valuelen)?;
+        let value = value.wanted(valuelen)?;
         let attribute = read(&*session, key)?;
-        found.write(c_int::from(attribute.is_some()));
-        attribute.map_or(Ok(()), |text| value.write(valuelen, &text, Code::NOMEM))
+        report_found(&mut found, attribute.is_some())?;
+        match attribute.zip(value) {
+            Some((text, mut value)) => value.write(valuelen, &text, Code::NOMEM),
+            None => Ok(()),
+        }
     })
 }
 
 fn numbers(
     name: &InText,
-    mut array: OutArray,
+    array: OutArray,
     arraylen: c_int,
-    outlen: OutNumber<'_>,
-    found: OutNumber<'_>,
+    mut outlen: OutNumber<'_>,
+    mut found: OutNumber<'_>,
     read: impl FnOnce(&dyn Session, &[u8]) -> CodeResult<Option<Vec<u8>>>,
 ) -> c_int {
     call(|| {
         let session = process::session()?;
         let key = key_of(&*session, name)?;
-        let (outlen, found) = outlen.zip(found).ok_or(Code::INVALID_ARG)?;
-        if array.is_null() {
-            return Err(Code::INVALID_ARG);
-        }
+        let array = array.wanted(arraylen)?;
         let attribute = read(&*session, key)?;
-        found.write(c_int::from(attribute.is_some()));
+        report_found(&mut found, attribute.is_some())?;
         let list = attribute.map_or(Ok(Vec::new()), |text| list_of(&text))?;
         let len = c_int::try_from(list.len()).map_err(|_| Code::FAIL)?;
-        outlen.write(len);
+        write_wanted(&mut outlen, len);
+        let Some(mut array) = array else { return Ok(()) };
         array.write_start(arraylen, &list)?;
         if len > arraylen { Err(Code::NOMEM) } else { Ok(()) }
     })
+}
+
+/// Reports whether there is an attribute: by the code, if the caller does not want the number.
+fn report_found(found: &mut OutNumber<'_>, is_found: bool) -> CodeResult<()> {
+    if found.is_none() && !is_found {
+        return Err(Code::INVALID_KEY);
+    }
+    write_wanted(found, c_int::from(is_found));
+    Ok(())
 }
 
 /// Numbers with commas between.

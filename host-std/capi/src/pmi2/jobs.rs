@@ -33,10 +33,13 @@ pub type Info = InArray<InfoEntry>;
 #[allow(unsafe_code, reason = "a name for programs in C")]
 // SAFETY: no other function has this name; likewise below.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMI2_Job_GetId(mut jobid: OutText, jobid_size: c_int) -> c_int {
+pub extern "C" fn PMI2_Job_GetId(jobid: OutText, jobid_size: c_int) -> c_int {
     call(|| {
         let session = process::session()?;
-        jobid.write(jobid_size, &session.facts().kvsname, Code::NOMEM)
+        match jobid.wanted(jobid_size)? {
+            Some(mut jobid) => jobid.write(jobid_size, &session.facts().kvsname, Code::NOMEM),
+            None => Ok(()),
+        }
     })
 }
 
@@ -108,11 +111,11 @@ pub extern "C" fn PMI2_Job_Spawn(
                 entries.map(|one| pair(&one?[0])).collect::<CodeResult<Vec<_>>>()?
             }
         };
-        let (job, codes) = start(&*session, &programs, &preputs)?;
+        let job = start(&*session, &programs, &preputs, &mut errors)?;
         if !jobid.is_null() && jobid_size > 0 {
             jobid.write(jobid_size, &job.unwrap_or_default(), Code::NOMEM)?;
         }
-        if errors.is_null() { Ok(()) } else { errors.write_start(c_int::MAX, &codes) }
+        Ok(())
     })
 }
 

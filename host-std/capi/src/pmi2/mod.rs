@@ -16,7 +16,7 @@ use crate::code::{self, CodeResult};
 use crate::pmi1::abort;
 use crate::process;
 use crate::session::{Generation, Session, read_value};
-use crate::text::{InText, OutNumber, OutText, write_number};
+use crate::text::{InText, OutNumber, OutText, write_number, write_wanted};
 
 /// Opens the session. With a server that does not speak PMI-2 it is one of PMI-1.
 ///
@@ -26,20 +26,20 @@ use crate::text::{InText, OutNumber, OutText, write_number};
 // SAFETY: no other function has this name; likewise below.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI2_Init(
-    spawned: OutNumber<'_>,
-    size: OutNumber<'_>,
-    rank: OutNumber<'_>,
-    appnum: OutNumber<'_>,
+    mut spawned: OutNumber<'_>,
+    mut size: OutNumber<'_>,
+    mut rank: OutNumber<'_>,
+    mut appnum: OutNumber<'_>,
 ) -> c_int {
     call(|| {
-        let places = spawned.zip(size).zip(rank.zip(appnum));
-        let ((spawned, size), (rank, appnum)) = places.ok_or(Code::INVALID_ARG)?;
         let session = process::open(Generation::Pmi2)?;
         let facts = session.facts();
-        spawned.write(c_int::from(facts.spawned));
-        size.write(code::number(facts.size)?);
-        rank.write(code::number(facts.rank)?);
-        appnum.write(session.appnum()?.map_or(Ok(-1), code::number)?);
+        write_wanted(&mut spawned, c_int::from(facts.spawned));
+        write_wanted(&mut size, code::number(facts.size)?);
+        write_wanted(&mut rank, code::number(facts.rank)?);
+        if appnum.is_some() {
+            write_wanted(&mut appnum, session.appnum()?.map_or(Ok(-1), code::number)?);
+        }
         Ok(())
     })
 }
@@ -86,10 +86,10 @@ pub extern "C" fn PMI2_KVS_Fence() -> c_int {
 /// Reads a value of this job, or of the connected job `jobid`; `src_pmi_id` is the rank that has put it, or
 /// `PMI2_ID_NULL`.
 ///
-/// Shape: `vallen` is the length of the value. If value and NUL do not fit into `maxvalue` bytes, the part
-/// that fits is written, and `vallen` is the negative number of bytes needed, the NUL included.
+/// Shape: `vallen` is the length of the value. If value and NUL do not fit into `maxvalue` bytes, which may be
+/// none, the part that fits is written, and `vallen` is the negative number of bytes needed, the NUL included.
 ///
-/// Returns: `INVALID_KEY` if there is no such key.
+/// Returns: `INVALID_KEY` if there is no such key, `NOMEM` for a value that does not fit if `vallen` is null.
 #[allow(unsafe_code, reason = "a name for programs in C")]
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI2_KVS_Get(
@@ -98,25 +98,34 @@ pub extern "C" fn PMI2_KVS_Get(
     key: InText,
     mut value: OutText,
     maxvalue: c_int,
-    vallen: OutNumber<'_>,
+    mut vallen: OutNumber<'_>,
 ) -> c_int {
     call(|| {
         let session = process::session()?;
         let key = key_of(&*session, &key)?;
-        let vallen = vallen.ok_or(Code::INVALID_ARG)?;
-        check_buffer(&value, maxvalue)?;
+        if maxvalue < 0 {
+            return Err(Code::INVALID_LENGTH);
+        }
+        if value.is_null() && maxvalue > 0 {
+            return Err(Code::INVALID_ARG);
+        }
         let job = jobid.bytes().filter(|job| !job.is_empty());
         let source = u32::try_from(src_pmi_id).ok();
         let mut copy = |found: &[u8]| {
-            let written = value.write_start(maxvalue, found)?;
+            let is_whole = maxvalue > 0 && value.write_start(maxvalue, found)? == found.len();
             let len = c_int::try_from(found.len()).map_err(|_| Code::FAIL)?;
-            Ok(if written == found.len() { len } else { -(len + 1) })
+            Ok(if is_whole { len } else { -(len + 1) })
         };
         let len = match job {
             Some(_) => session.get(job, source, key)?.map(|found| copy(&found)),
             None => read_value(&*session, source, key, copy)?,
         };
-        vallen.write(len.ok_or(Code::INVALID_KEY)??);
+        let len = len.ok_or(Code::INVALID_KEY)??;
+        // Without the length, a caller would take the part for the whole.
+        if len < 0 && vallen.is_none() {
+            return Err(Code::NOMEM);
+        }
+        write_wanted(&mut vallen, len);
         Ok(())
     })
 }
@@ -140,15 +149,18 @@ pub extern "C" fn PMI2_Nameserv_publish(
 pub extern "C" fn PMI2_Nameserv_lookup(
     service_name: InText,
     _info_ptr: Info,
-    mut port: OutText,
+    port: OutText,
     port_len: c_int,
 ) -> c_int {
     call(|| {
         let session = process::session()?;
         let service = argument(&service_name)?;
-        check_buffer(&port, port_len)?;
+        let port = port.wanted(port_len)?;
         let found = session.lookup(service)?.ok_or(Code::FAIL)?;
-        port.write(port_len, &found, Code::NOMEM)
+        match port {
+            Some(mut port) => port.write(port_len, &found, Code::NOMEM),
+            None => Ok(()),
+        }
     })
 }
 
@@ -170,23 +182,25 @@ pub extern "C" fn PMI2_Nameserv_unpublish(service_name: InText, _info_ptr: Info)
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIX_Ring(
     value: InText,
-    rank: OutNumber<'_>,
-    ranks: OutNumber<'_>,
-    mut left: OutText,
-    mut right: OutText,
+    mut rank: OutNumber<'_>,
+    mut ranks: OutNumber<'_>,
+    left: OutText,
+    right: OutText,
     maxvalue: c_int,
 ) -> c_int {
     call(|| {
         let session = process::session()?;
         let value = value_of(&*session, &value)?;
-        check_buffer(&left, maxvalue)?;
-        check_buffer(&right, maxvalue)?;
-        let (rank, ranks) = rank.zip(ranks).ok_or(Code::INVALID_ARG)?;
+        let buffers = [left.wanted(maxvalue)?, right.wanted(maxvalue)?];
         let neighbours = session.ring(value)?;
-        rank.write(code::number(neighbours.place)?);
-        ranks.write(code::number(session.facts().size)?);
-        left.write(maxvalue, &neighbours.left, Code::NOMEM)?;
-        right.write(maxvalue, &neighbours.right, Code::NOMEM)
+        write_wanted(&mut rank, code::number(neighbours.place)?);
+        write_wanted(&mut ranks, code::number(session.facts().size)?);
+        for (buffer, value) in buffers.into_iter().zip([&neighbours.left, &neighbours.right]) {
+            if let Some(mut buffer) = buffer {
+                buffer.write(maxvalue, value, Code::NOMEM)?;
+            }
+        }
+        Ok(())
     })
 }
 
@@ -213,14 +227,6 @@ fn value_of<'v>(session: &dyn Session, value: &'v InText) -> CodeResult<&'v [u8]
 fn argument(text: &InText) -> CodeResult<&[u8]> {
     let text = text.required(Code::INVALID_ARG)?;
     if text.is_empty() { Err(Code::INVALID_ARG) } else { Ok(text) }
-}
-
-/// Checks that a buffer has room for a NUL.
-fn check_buffer(buffer: &OutText, len: c_int) -> CodeResult<()> {
-    if buffer.is_null() {
-        return Err(Code::INVALID_ARG);
-    }
-    if len <= 0 { Err(Code::INVALID_LENGTH) } else { Ok(()) }
 }
 
 /// Stores a number that is known during the session.

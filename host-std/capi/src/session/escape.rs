@@ -1,34 +1,54 @@
-//! Values that a line of PMI-1 cannot carry. The C interface takes any string, and Open MPI puts some with
-//! blanks; on the wire a value ends at the first blank or line end, which nothing escapes.
+//! Keys and values that a message cannot carry. The C interface takes any string. In PMI-1, whose values
+//! Open MPI fills with blanks, a value ends at the first blank or line end, which nothing escapes; in PMI-2 it
+//! ends at a `;` with every server but this project's: Hydra and Slurm lose the rest.
 //!
-//! Such a value is sent as [`MARK`] and its bytes, with `%XX` for each that the line cannot carry. All
+//! Such a text is sent as [`MARK`] and its bytes, with `%XX` for each that the message cannot carry. All
 //! ranks of a job use the same library, so they read it; others see the escaped form.
 
 use std::borrow::Cow;
 
-/// Start of an escaped value. A value that starts so by itself is escaped as well.
+/// Start of an escaped text. A text that starts so by itself is escaped as well.
 const MARK: &[u8] = b"%%";
 
-/// The value as a line of PMI-1 carries it.
-pub(super) fn escape(value: &[u8]) -> Cow<'_, [u8]> {
-    if !value.starts_with(MARK) && value.iter().all(|byte| is_plain(*byte)) {
-        return Cow::Borrowed(value);
-    }
-    let mut escaped = MARK.to_vec();
-    for byte in value {
-        match byte {
-            b'%' => escaped.extend_from_slice(b"%25"),
-            byte if is_plain(*byte) => escaped.push(*byte),
-            byte => escaped.extend_from_slice(format!("%{byte:02X}").as_bytes()),
-        }
-    }
-    Cow::Owned(escaped)
+/// A message that carries keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carrier {
+    /// A line of PMI-1.
+    Line,
+    /// A frame of PMI-2, for a server of others.
+    Frame,
 }
 
-/// The value of a line of PMI-1; as it is, unless [`escape`] has made it.
-pub(super) fn unescape(value: Vec<u8>) -> Vec<u8> {
-    let plain = value.strip_prefix(MARK).and_then(unescaped);
-    plain.filter(|plain| *escape(plain) == *value).unwrap_or(value)
+impl Carrier {
+    /// The text as the message carries it.
+    pub(super) fn escape(self, text: &[u8]) -> Cow<'_, [u8]> {
+        if !text.starts_with(MARK) && text.iter().all(|byte| self.is_plain(*byte)) {
+            return Cow::Borrowed(text);
+        }
+        let mut escaped = MARK.to_vec();
+        for byte in text {
+            match byte {
+                b'%' => escaped.extend_from_slice(b"%25"),
+                byte if self.is_plain(*byte) => escaped.push(*byte),
+                byte => escaped.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            }
+        }
+        Cow::Owned(escaped)
+    }
+
+    /// The text of a message; as it is, unless [`Carrier::escape`] has made it.
+    pub(super) fn unescape(self, text: Vec<u8>) -> Vec<u8> {
+        let plain = text.strip_prefix(MARK).and_then(unescaped);
+        plain.filter(|plain| *self.escape(plain) == *text).unwrap_or(text)
+    }
+
+    /// True for a byte within a value of any server.
+    const fn is_plain(self, byte: u8) -> bool {
+        match self {
+            Self::Line => byte > b' ' && byte != 0x7f,
+            Self::Frame => byte != b';',
+        }
+    }
 }
 
 fn unescaped(mut rest: &[u8]) -> Option<Vec<u8>> {
@@ -46,32 +66,33 @@ fn unescaped(mut rest: &[u8]) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-/// True for a byte within a value of any server.
-const fn is_plain(byte: u8) -> bool {
-    byte > b' ' && byte != 0x7f
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn value_of_any_bytes_comes_back_and_a_line_can_carry_it() {
-        for value in
-            [&b"a b"[..], b"a\nb\t=;", b"%%", b"%%41", b"100%", b"", b" -", "ü ü".as_bytes()]
-        {
-            let escaped = escape(value);
-            assert!(escaped.iter().all(|byte| is_plain(*byte)), "{escaped:?}");
-            assert_eq!(unescape(escaped.into_owned()), value);
+    fn value_of_any_bytes_comes_back_and_its_message_can_carry_it() {
+        for carrier in [Carrier::Line, Carrier::Frame] {
+            for value in
+                [&b"a b"[..], b"a\nb\t=;", b"%%", b"%%41", b"100%", b"", b" -", "ü ü".as_bytes()]
+            {
+                let escaped = carrier.escape(value);
+                assert!(escaped.iter().all(|byte| carrier.is_plain(*byte)), "{escaped:?}");
+                assert_eq!(carrier.unescape(escaped.into_owned()), value);
+            }
+            assert_eq!(*carrier.escape(b"100%"), *b"100%");
         }
-        assert_eq!(*escape(b"100%"), *b"100%");
-        assert_eq!(*escape(b"QUJD -"), *b"%%QUJD%20-");
+        assert_eq!(*Carrier::Line.escape(b"QUJD -"), *b"%%QUJD%20-");
+        assert_eq!(*Carrier::Frame.escape(b"a;b=c d"), *b"%%a%3Bb=c d");
+        assert_eq!(*Carrier::Frame.escape(b"a b\n"), *b"a b\n");
     }
 
     #[test]
     fn value_that_others_have_put_stays_as_it_is() {
         for value in [&b"%%4"[..], b"%%plain", b"%%%zz", b"%41", b"%%\xff%", b"%%%2"] {
-            assert_eq!(unescape(value.to_vec()), value);
+            for carrier in [Carrier::Line, Carrier::Frame] {
+                assert_eq!(carrier.unescape(value.to_vec()), value);
+            }
         }
     }
 }

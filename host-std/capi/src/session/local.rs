@@ -9,7 +9,7 @@ use pmi_core::wire::mapping::PROCESS_MAPPING;
 use pmi_std::{OwnedPair, Spawned};
 
 use super::{MAXES, Session, SessionFacts};
-use crate::code::CodeResult;
+use crate::code::{CodeResult, SpawnRefusal};
 
 /// A session without a server.
 #[derive(Debug)]
@@ -117,8 +117,8 @@ impl Session for LocalSession {
         Ok(None)
     }
 
-    fn spawn(&self, _spawn: Spawn<'_>) -> CodeResult<Spawned> {
-        Err(Code::FAIL)
+    fn spawn(&self, _spawn: Spawn<'_>) -> Result<Spawned, SpawnRefusal> {
+        Err(Code::FAIL.into())
     }
 
     fn connect_job(&self, _job: &[u8]) -> CodeResult<()> {

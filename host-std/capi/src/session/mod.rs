@@ -16,7 +16,7 @@ use pmi_std::{Neighbours, OwnedPair, Spawned};
 pub(crate) use self::local::LocalSession;
 pub(crate) use self::pmix::PmixSession;
 pub(crate) use self::wire::{ServerKind, WireSession};
-use crate::code::CodeResult;
+use crate::code::{CodeResult, SpawnRefusal};
 
 /// Interface by which the process is initialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ pub(crate) trait Session: Send + Sync {
     fn lookup(&self, service: &[u8]) -> CodeResult<Option<Vec<u8>>>;
 
     /// Starts processes as a job of their own.
-    fn spawn(&self, spawn: Spawn<'_>) -> CodeResult<Spawned>;
+    fn spawn(&self, spawn: Spawn<'_>) -> Result<Spawned, SpawnRefusal>;
 
     /// Connects this job with another.
     fn connect_job(&self, job: &[u8]) -> CodeResult<()>;

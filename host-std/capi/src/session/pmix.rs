@@ -29,9 +29,9 @@ use pmi_std::pmix::{
 };
 use pmi_std::{OwnedPair, Spawned};
 
-use super::escape::{escape, unescape};
+use super::escape::Carrier;
 use super::{MAXES, Session, SessionFacts};
-use crate::code::{self, CodeResult};
+use crate::code::{self, CodeResult, SpawnRefusal};
 
 /// A session with a server of PMIx.
 #[derive(Debug)]
@@ -312,7 +312,7 @@ impl Session for PmixSession {
         self.pmix.lookup(&own_key(VALUE, service)).map_err(of_pmix)
     }
 
-    fn spawn(&self, spawn: Spawn<'_>) -> CodeResult<Spawned> {
+    fn spawn(&self, spawn: Spawn<'_>) -> Result<Spawned, SpawnRefusal> {
         let bytes = |text: Text<'_>| text.bytes().collect::<Vec<u8>>();
         let preputs = spawn.preputs().map(|pair| (bytes(pair.key), bytes(pair.value))).collect();
         let spawner = self.facts.kvsname.clone();
@@ -388,12 +388,13 @@ impl SpawnVariable {
     /// Shape: lines with the name of the spawner, and then keys and values by turns, each escaped.
     fn entry(&self) -> Vec<u8> {
         let pairs = self.preputs.iter().flat_map(|(key, value)| [key, value]);
-        let lines = [&self.spawner].into_iter().chain(pairs).map(|text| escape(text));
+        let lines = [&self.spawner].into_iter().chain(pairs).map(|text| Carrier::Line.escape(text));
         [SPAWN.as_bytes(), b"=", &lines.collect::<Vec<_>>().join(&b'\n')].concat()
     }
 
     fn read(text: &[u8]) -> Option<Self> {
-        let mut lines = text.split(|byte| *byte == b'\n').map(|line| unescape(line.to_vec()));
+        let mut lines =
+            text.split(|byte| *byte == b'\n').map(|line| Carrier::Line.unescape(line.to_vec()));
         let spawner = lines.next()?;
         let preputs = std::iter::from_fn(|| Some((lines.next()?, lines.next()?))).collect();
         Some(Self { spawner, preputs })

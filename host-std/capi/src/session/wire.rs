@@ -4,16 +4,16 @@ use std::borrow::Cow;
 use std::thread;
 use std::time::Duration;
 
-use pmi_core::command::{Spawn, Version};
+use pmi_core::command::{Pair, Spawn, Text, Version};
 use pmi_core::error::Code;
 use pmi_core::wire::mapping::{PROCESS_MAPPING, read_mapping, write_mapping};
 use pmi_link::CallError;
 use pmi_std::env::{SERVER_ATTRIBUTE, SERVER_PROJECT};
 use pmi_std::{Member, Neighbours, OwnedPair, SharedPmi, Spawned};
 
-use super::escape::{escape, unescape};
+use super::escape::Carrier;
 use super::{MAXES, Session, SessionFacts, ring_by_fence};
-use crate::code::{self, CodeResult};
+use crate::code::{self, CodeResult, SpawnRefusal};
 
 /// The server, as far as a client must know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub(crate) struct WireSession {
     pmi: SharedPmi,
     kind: ServerKind,
     is_pmi2: bool,
+    /// What keys and values are escaped for; `None` if the server takes any.
+    carrier: Option<Carrier>,
     facts: SessionFacts,
 }
 
@@ -64,8 +66,13 @@ impl WireSession {
             maxes.value = maxes.value.min(SLURM_LINE.saturating_sub(others + maxes.key));
         }
         let is_pmi2 = pmi.version() == Some(Version::V2_0);
+        let carrier = match (is_pmi2, kind) {
+            (true, ServerKind::Own) => None,
+            (true, _) => Some(Carrier::Frame),
+            (false, _) => Some(Carrier::Line),
+        };
         let facts = SessionFacts { rank, size, spawned, kvsname, maxes };
-        Ok(Self { pmi, kind, is_pmi2, facts })
+        Ok(Self { pmi, kind, is_pmi2, carrier, facts })
     }
 
     /// The key under which a server of PMI-1 keeps an attribute of a node.
@@ -73,6 +80,19 @@ impl WireSession {
         match self.kind {
             ServerKind::Flux => Ok([b"local::", key].concat()),
             _ => Err(Code::FAIL),
+        }
+    }
+
+    /// A key or value in the form that the server can have.
+    fn carried<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
+        self.carrier.map_or(Cow::Borrowed(text), |carrier| carrier.escape(text))
+    }
+
+    /// The value behind the form that the server has.
+    fn original(&self, text: Vec<u8>) -> Vec<u8> {
+        match self.carrier {
+            Some(carrier) => carrier.unescape(text),
+            None => text,
         }
     }
 }
@@ -83,8 +103,7 @@ impl Session for WireSession {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> CodeResult<()> {
-        let value = if self.is_pmi2 { Cow::Borrowed(value) } else { escape(value) };
-        self.pmi.put(key, &value).map_err(code::of_call)
+        self.pmi.put(&self.carried(key), &self.carried(value)).map_err(code::of_call)
     }
 
     fn get(
@@ -94,14 +113,14 @@ impl Session for WireSession {
         key: &[u8],
     ) -> CodeResult<Option<Vec<u8>>> {
         let value = match job {
-            Some(job) if job != self.facts.kvsname => self.pmi.get_from(job, key),
-            _ => self.pmi.get(key),
+            Some(job) if job != self.facts.kvsname => self.pmi.get_from(job, &self.carried(key)),
+            _ => self.pmi.get(&self.carried(key)),
         };
         let value = value.map_err(code::of_call)?;
         if key == PROCESS_MAPPING {
             return Ok(value.map(|mapping| covering(mapping, self.facts.size)));
         }
-        Ok(if self.is_pmi2 { value } else { value.map(unescape) })
+        Ok(value.map(|value| self.original(value)))
     }
 
     fn read_in_place(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> bool {
@@ -138,14 +157,16 @@ impl Session for WireSession {
 
     fn put_node(&self, key: &[u8], value: &[u8]) -> CodeResult<()> {
         if self.is_pmi2 {
-            return self.pmi.put_node(key, value).map_err(code::of_call);
+            let (key, value) = (self.carried(key), self.carried(value));
+            return self.pmi.put_node(&key, &value).map_err(code::of_call);
         }
         self.put(&self.node_key(key)?, value)
     }
 
     fn get_node(&self, key: &[u8], wait: bool) -> CodeResult<Option<Vec<u8>>> {
         if self.is_pmi2 {
-            return self.pmi.get_node(key, wait).map_err(code::of_call);
+            let value = self.pmi.get_node(&self.carried(key), wait).map_err(code::of_call)?;
+            return Ok(value.map(|value| self.original(value)));
         }
         let key = self.node_key(key)?;
         loop {
@@ -163,7 +184,7 @@ impl Session for WireSession {
             let size = self.universe_size()?;
             return Ok(size.map(|size| size.to_string().into_bytes()));
         }
-        let value = self.pmi.job_attribute(key).map_err(code::of_call)?;
+        let value = self.pmi.job_attribute(&self.carried(key)).map_err(code::of_call)?;
         Ok(match key {
             PROCESS_MAPPING => value.map(|mapping| covering(mapping, self.facts.size)),
             _ => value,
@@ -171,19 +192,38 @@ impl Session for WireSession {
     }
 
     fn publish(&self, service: &[u8], port: &[u8]) -> CodeResult<()> {
-        self.pmi.publish(service, port).map_err(code::of_call)
+        self.pmi.publish(&self.carried(service), &self.carried(port)).map_err(code::of_call)
     }
 
     fn unpublish(&self, service: &[u8]) -> CodeResult<()> {
-        self.pmi.unpublish(service).map_err(code::of_call)
+        self.pmi.unpublish(&self.carried(service)).map_err(code::of_call)
     }
 
     fn lookup(&self, service: &[u8]) -> CodeResult<Option<Vec<u8>>> {
-        self.pmi.lookup(service).map_err(code::of_call)
+        let port = self.pmi.lookup(&self.carried(service)).map_err(code::of_call)?;
+        Ok(port.map(|port| self.original(port)))
     }
 
-    fn spawn(&self, spawn: Spawn<'_>) -> CodeResult<Spawned> {
-        self.pmi.spawn(spawn).map_err(code::of_spawn)
+    fn spawn(&self, spawn: Spawn<'_>) -> Result<Spawned, SpawnRefusal> {
+        let Spawn::Given { programs, preputs } = spawn else { return Err(Code::FAIL.into()) };
+        let is_cut = |text: Text<'_>| text.bytes().any(|byte| byte == b';');
+        let has_cut = programs.iter().any(|program| {
+            is_cut(program.executable)
+                || program.arguments.iter().any(is_cut)
+                || program.info.iter().any(|pair| is_cut(pair.key) || is_cut(pair.value))
+        });
+        // The new processes read these texts, so nothing could restore them.
+        if self.carrier == Some(Carrier::Frame) && has_cut {
+            return Err(Code::INVALID_ARG.into());
+        }
+        let carried = |text: Text<'_>| self.carried(&text.bytes().collect::<Vec<_>>()).into_owned();
+        let preputs: Vec<OwnedPair> =
+            preputs.iter().map(|pair| (carried(pair.key), carried(pair.value))).collect();
+        let preputs: Vec<Pair<'_>> = preputs
+            .iter()
+            .map(|(key, value)| Pair { key: Text::plain(key), value: Text::plain(value) })
+            .collect();
+        Ok(self.pmi.spawn(Spawn::Given { programs, preputs: &preputs })?)
     }
 
     fn connect_job(&self, job: &[u8]) -> CodeResult<()> {
@@ -204,7 +244,10 @@ impl Session for WireSession {
     fn ring(&self, value: &[u8]) -> CodeResult<Neighbours> {
         match self.kind {
             ServerKind::Own | ServerKind::Slurm if self.is_pmi2 => {
-                self.pmi.ring(value, value).map_err(code::of_call)
+                let value = self.carried(value);
+                let ring = self.pmi.ring(&value, &value).map_err(code::of_call)?;
+                let (left, right) = (self.original(ring.left), self.original(ring.right));
+                Ok(Neighbours { left, right, ..ring })
             }
             _ => ring_by_fence(self, value),
         }

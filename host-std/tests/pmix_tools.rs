@@ -156,6 +156,31 @@ fn tool_selects_one_of_several_launchers() {
     }
 }
 
+#[test]
+fn tool_keeps_the_name_and_the_rank_that_it_brings() {
+    let place = Place::new("named");
+    let job = place.start(["-n", "1"].into_iter().chain(ENDLESS));
+    let nspace = place.first_job(job.pid());
+    let is_its = |path: &PathBuf| path.to_string_lossy().ends_with(&nspace);
+    let uri = place.files().into_iter().find(is_its).expect("the file of the job");
+    let uri = format!("file:{}", uri.display());
+    for rank in ["0", "5", "4711000"] {
+        for server in [&[][..], &["pmix.srvr.uri", &uri]] {
+            let name = ["pmix.tool.nspace", "debugger", "pmix.tool.rank", rank];
+            let words = |action, job| [&[action, job], &name[..], server].concat();
+            place.tools(&words("self", ""), |ran| {
+                let ran = ran.exits_with(0).says_nothing();
+                assert_eq!(ran.lines(), [format!("debugger rank {rank}")]);
+            });
+            place.tools(&words("show", &nspace), |ran| {
+                assert_eq!(ran.exits_with(0).says_nothing().lines().last(), Some(&"size 1"));
+            });
+        }
+    }
+    job.signal("TERM");
+    assert!(!job.end().err.contains("rejected"));
+}
+
 // Coverage: X2-3
 #[test]
 fn tools_know_jobs_and_processes_of_every_protocol() {

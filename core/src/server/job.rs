@@ -3,13 +3,14 @@
 use super::member::{Member, MemberListener, Phase};
 use super::outcome::{Outcome, Wake};
 use super::response::Response;
-use super::roster::{self, place_of, ranked};
+use super::roster::{self, place_of, rank_at, ranked};
 use crate::command::{FenceGroup, Reason, Request, Verb};
 use crate::ids::{JobId, KvsName, Rank, SessionId};
 use crate::limits::JOB_LINKS;
 use crate::parts::{self, PartOption};
 use crate::store::{Fence, Keyspace, Kvs, NoRoom, Visibility};
 use crate::time::Instant;
+use core::ops::Range;
 
 /// Requests of a job that its owner executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -414,6 +415,17 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
         }
     }
 
+    /// The ranks, on all nodes: from 0, or from that of the first member in a job without a
+    /// [size](JobSpec::size), such as that of a tool that has brought a rank.
+    pub fn ranks(&self) -> Range<u32> {
+        let first = match self.size {
+            Some(_) => None,
+            None => rank_at(self.members(), 0),
+        };
+        let first = first.map_or(0, |rank| rank.0);
+        first..first.saturating_add(self.size())
+    }
+
     /// Number of members, which are the ranks on this node.
     pub(super) fn local_size(&self) -> u32 {
         u32::try_from(self.members.as_ref().len()).unwrap_or(u32::MAX)
@@ -445,9 +457,9 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
         self.has_remote() && rank.0 < self.size() && self.member(rank).is_none()
     }
 
-    /// True if the members stand in the order of their ranks, which are below the size.
+    /// True if the members stand in the order of their ranks, which are those of the job.
     pub(super) fn has_valid_ranks(&self) -> bool {
-        roster::is_valid(self.members(), self.size())
+        roster::is_valid(self.members(), self.ranks().end)
     }
 
     /// The members, which are the ranks on this node, in the order of their ranks.

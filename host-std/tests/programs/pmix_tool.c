@@ -162,21 +162,25 @@ static void log_texts(const char *text)
     expect(PMIx_Log(&data[1], 1, NULL, 0), PMIX_ERR_NOT_SUPPORTED, "log to a store");
 }
 
-/* pmix_tool WORD JOB [KEY VALUE]: the last two select the server. */
+/* pmix_tool WORD JOB [KEY VALUE]...: these select the server, and name the tool. */
 int main(int argc, char **argv)
 {
-    pmix_info_t infos[1];
+    pmix_info_t infos[4];
     size_t count = 0;
 
-    if (argc > 4) {
-        if (strcmp(argv[3], PMIX_SERVER_PIDINFO) == 0) {
-            pid_t pid = atoi(argv[4]);
-            PMIX_INFO_LOAD(&infos[count++], argv[3], &pid, PMIX_PID);
-        } else if (strcmp(argv[4], "yes") == 0) {
+    for (int at = 3; at + 1 < argc && count < 4; at += 2) {
+        const char *key = argv[at], *value = argv[at + 1];
+        if (strcmp(key, PMIX_SERVER_PIDINFO) == 0) {
+            pid_t pid = atoi(value);
+            PMIX_INFO_LOAD(&infos[count++], key, &pid, PMIX_PID);
+        } else if (strcmp(key, PMIX_TOOL_RANK) == 0) {
+            pmix_rank_t rank = (pmix_rank_t) atoi(value);
+            PMIX_INFO_LOAD(&infos[count++], key, &rank, PMIX_PROC_RANK);
+        } else if (strcmp(value, "yes") == 0) {
             bool yes = true;
-            PMIX_INFO_LOAD(&infos[count++], argv[3], &yes, PMIX_BOOL);
+            PMIX_INFO_LOAD(&infos[count++], key, &yes, PMIX_BOOL);
         } else {
-            PMIX_INFO_LOAD(&infos[count++], argv[3], argv[4], PMIX_STRING);
+            PMIX_INFO_LOAD(&infos[count++], key, value, PMIX_STRING);
         }
     }
     pmix_status_t status = PMIx_tool_init(&self, infos, count);
@@ -202,6 +206,8 @@ int main(int argc, char **argv)
         log_texts(argv[2]);
     else if (strcmp(argv[1], "die") == 0)
         _exit(9);
+    else if (strcmp(argv[1], "self") == 0)
+        printf("%s rank %u\n", self.nspace, self.rank);
     check(PMIx_tool_finalize(), "finalize");
     return 0;
 }

@@ -251,7 +251,7 @@ impl World {
                 Event::ToolAdmissionRequested { session, .. } => {
                     let pmix = self.server.pmix_ref();
                     assert!(pmix.is_tool(session) && pmix.peer(session).is_none());
-                    let _ = pmix.tool_nspace(session);
+                    let _ = pmix.tool_identity(session);
                     // The job does not describe its server.
                     if self.server.pmix().admit_tool(session, JobId(0)).is_err() {
                         self.server.pmix().refuse(session, Status::NO_PERMISSIONS);

@@ -7,6 +7,7 @@
 use super::shared_bytes::SharedBytes;
 use crate::ids::{JobId, ProcId, Rank};
 use crate::wire::pmix::WILDCARD;
+use core::ops::Range;
 
 /// An open collective, and the number of its participants that have joined.
 #[derive(Clone, Debug)]
@@ -147,9 +148,9 @@ impl ListedProc {
     }
 
     /// The processes that the entry stands for, in a job of this size.
-    pub(super) fn expand(self, size: u32) -> impl Iterator<Item = ProcId> {
+    pub(super) fn expand(self, all: Range<u32>) -> impl Iterator<Item = ProcId> {
         let ranks = match self.rank {
-            WILDCARD => 0..size,
+            WILDCARD => all,
             rank => rank..rank.saturating_add(1),
         };
         ranks.map(move |rank| ProcId { job: self.job, rank: Rank(rank) })

@@ -199,13 +199,13 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
 
     /// The processes that an entry of a list stands for.
     pub(super) fn expand(self, listed: ListedProc) -> impl Iterator<Item = ProcId> {
-        listed.expand(self.size(listed.job))
+        listed.expand(self.ranks(listed.job))
     }
 
     /// The entry of a list that a client sent; `None` if there is no such process.
     pub(super) fn listed_proc(self, proc: Proc<'_>) -> Option<ListedProc> {
         let job = self.named(proc.nspace)?;
-        let is_there = proc.rank == WILDCARD || proc.rank < self.size(job);
+        let is_there = proc.rank == WILDCARD || self.ranks(job).contains(&proc.rank);
         is_there.then_some(ListedProc { job, rank: proc.rank })
     }
 

@@ -17,6 +17,7 @@ use crate::storage::Slots;
 use crate::time::{Duration, Instant};
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::{List, WILDCARD};
+use core::ops::Range;
 
 /// State of all PMIx clients, besides their sessions.
 pub(in crate::server) struct PmixShared<P: PmixStorage> {
@@ -202,8 +203,8 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
         self.common.job(job)
     }
 
-    pub(super) fn size(self, job: JobId) -> u32 {
-        self.job(job).map_or(0, Job::size)
+    pub(super) fn ranks(self, job: JobId) -> Range<u32> {
+        self.job(job).map_or(0..0, Job::ranks)
     }
 
     /// Name of a job; empty if there is no such job.

@@ -249,14 +249,14 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
             return Some(namespace.answer_job(requester, nspace, reserved));
         }
         if let Some(key) = reserved {
-            if target.rank >= job.size() {
+            if !job.ranks().contains(&target.rank) {
                 return not_found;
             }
             return Some(namespace.answer_rank(requester, Proc { nspace, rank: target.rank }, key));
         }
         let ranks = match target.rank {
-            ranks::UNDEF => 0..job.size(),
-            rank if rank < job.size() => rank..rank + 1,
+            ranks::UNDEF => job.ranks(),
+            rank if job.ranks().contains(&rank) => rank..rank + 1,
             _ => return not_found,
         };
         let own_node = self.node(requester.peer);

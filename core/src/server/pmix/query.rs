@@ -166,7 +166,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
         let rank = qualifiers.find(keys::RANK).and_then(|value| value.number());
         let rank = rank.and_then(|rank| u32::try_from(rank).ok()).or(proc.map(|proc| proc.rank));
         let rank = rank.unwrap_or(WILDCARD);
-        match rank == WILDCARD || rank < self.size(job) {
+        match rank == WILDCARD || self.ranks(job).contains(&rank) {
             true => Ok((job, rank)),
             false => Err(Status::NOT_FOUND),
         }
@@ -208,13 +208,14 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
         to.of(Type::DATA_ARRAY).of(Type::INFO).size(count);
         for (nspace, namespace) in self.views() {
             let line = namespace.find(WILDCARD, keys::APP_ARGV).and_then(|line| line.text());
-            let size = self.size(namespace.job);
+            let ranks = self.ranks(namespace.job);
+            let size = ranks.end - ranks.start;
             to.text(Some(keys::JOB_ARRAY)).u32(0).of(Type::DATA_ARRAY).of(Type::INFO);
             to.size(3 + u64::from(size));
             to.text(Some(keys::NSPACE)).u32(0).of(Type::STRING).text(Some(nspace));
             to.text(Some(keys::COMMAND_LINE)).u32(0).of(Type::STRING).text(line);
             to.text(Some(keys::JOB_SIZE)).u32(0).of(Type::UINT32).u32(size);
-            for rank in 0..size {
+            for rank in ranks {
                 let known = [keys::HOSTNAME, keys::LOCAL_RANK];
                 let known =
                     || known.iter().filter_map(|key| Some((key, namespace.find(rank, key)?)));

@@ -52,8 +52,8 @@ fn read<P: PmixStorage, S: Storage<Pmix = P>>(
     }
     let refused = |status, what| Err((status, PeerError::NotOffered { what }));
     if let Some((nspace, rank)) = greeting.identity {
-        if rank != 0 {
-            return refused(Status::NOT_SUPPORTED, "a tool with a rank other than 0");
+        if rank > RANK_MAX {
+            return refused(Status::BAD_PARAM, "a tool with a reserved number as its rank");
         }
         let Ok(name) = KvsName::new(nspace) else {
             return refused(Status::BAD_PARAM, "a namespace with this name");
@@ -67,17 +67,17 @@ fn read<P: PmixStorage, S: Storage<Pmix = P>>(
 }
 
 impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
-    /// The namespace that a tool brings, which waits for admission; its rank is 0.
-    pub fn tool_nspace(self, id: SessionId) -> Option<&'a [u8]> {
+    /// The namespace and the rank that a tool brings, which waits for admission.
+    pub fn tool_identity(self, id: SessionId) -> Option<(&'a [u8], Rank)> {
         let Session { inbox, state } = self.sessions.pmix(id)?;
         state.protocol.tool.filter(|_| state.lifecycle.phase == SessionPhase::Claimed)?;
         let greeting = Greeting::read(inbox.as_slice().get(..state.lifecycle.held_len?)?).ok()?;
-        greeting.identity.map(|(nspace, _)| nspace)
+        greeting.identity.map(|(nspace, rank)| (nspace, Rank(rank)))
     }
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
-    /// Admits a tool as rank 0 of a job of one member, which [`add_job`](Self::add_job) has described. The
+    /// Admits a tool as the member of a job of one member, which [`add_job`](Self::add_job) has described. The
     /// description names the server ([`SERVER_NSPACE`](keys::SERVER_NSPACE),
     /// [`SERVER_RANK`](keys::SERVER_RANK)).
     ///
@@ -92,7 +92,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         else {
             return Err(waiting);
         };
-        let peer = ProcId { job, rank: Rank(0) };
+        let peer = ProcId { job, rank: Rank(self.context.view().ranks(job).start) };
         let welcome = self.welcome(job, layout)?;
         self.request_read(id);
         let state = self.sessions.state_mut(id).ok_or(waiting)?;
@@ -131,3 +131,6 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         }
     }
 }
+
+/// Largest number that is a rank: those above it have other meanings in PMIx.
+const RANK_MAX: u32 = u32::MAX - 50;

@@ -28,7 +28,7 @@ pub(crate) fn describe_to_others(plan: &Plan, hosts: Option<&PlacedHosts>) -> Ve
 
 /// Packs the job-level information of a tool on this host, which is the one process of its namespace; `pid`
 /// is that of the launcher.
-pub(crate) fn describe_tool(nspace: &[u8], host: &str, pid: u32) -> Option<Shared> {
+pub(crate) fn describe_tool((nspace, rank): (&[u8], u32), host: &str, pid: u32) -> Option<Shared> {
     let server = server_nspace(pid);
     let job = [
         (keys::JOB_SIZE, Fact::U32(1)),
@@ -43,7 +43,7 @@ pub(crate) fn describe_tool(nspace: &[u8], host: &str, pid: u32) -> Option<Share
         (keys::HOSTNAME, Fact::Text(host.as_bytes())),
         (keys::NODEID, Fact::U32(0)),
         (keys::LOCAL_SIZE, Fact::U32(1)),
-        (keys::LOCAL_LEADER, Fact::Rank(0)),
+        (keys::LOCAL_LEADER, Fact::Rank(rank)),
     ];
     packed(|to| {
         job.iter().for_each(|known| kval(*known, to));

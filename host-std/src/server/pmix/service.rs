@@ -201,20 +201,21 @@ impl Service {
     /// The tables or the memory are exhausted.
     pub(crate) fn admit_tool(&mut self, session: SessionId, host: &str) -> io::Result<()> {
         let pid = std::process::id();
-        let brought = self.server.pmix_ref().tool_nspace(session).map(<[u8]>::to_vec);
-        let name = brought.unwrap_or_else(|| self.pmix.tools.next_name(pid));
+        let brought = self.server.pmix_ref().tool_identity(session);
+        let brought = brought.map(|(nspace, rank)| (nspace.to_vec(), rank));
+        let (name, rank) = brought.unwrap_or_else(|| (self.pmix.tools.next_name(pid), Rank(0)));
         let name = KvsName::new(&name).map_err(io::Error::other)?;
-        let info = facts::describe_tool(name.as_bytes(), host, pid);
+        let info = facts::describe_tool((name.as_bytes(), rank.0), host, pid);
         let info = info.ok_or(io::ErrorKind::OutOfMemory)?;
         let kvs = self.new_kvs(&String::from_utf8_lossy(name.as_bytes()));
         let spec =
-            JobSpec { name, spawner: None, universe_size: None, size: Some(1), has_uplink: false };
-        let members = vec![Member::new(0, 0)];
+            JobSpec { name, spawner: None, universe_size: None, size: None, has_uplink: false };
+        let members = vec![Member::new(0, 0).with_rank(rank)];
         let job = self.server.add_job(spec, members, kvs).map_err(io::Error::other)?;
         if self.pmix.tools.hands_names_up() {
             self.server.hand_names_up(job).map_err(io::Error::other)?;
         }
-        let described = self.server.pmix().add_job(job, info, vec![RankData::of(Rank(0))]);
+        let described = self.server.pmix().add_job(job, info, vec![RankData::of(rank)]);
         let admitted = described.and_then(|()| self.server.pmix().admit_tool(session, job));
         match admitted {
             Ok(()) => {

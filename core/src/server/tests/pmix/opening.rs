@@ -53,9 +53,10 @@ fn impossible_claims_are_rejected_with_a_status() {
         (greeting_bytes(&Greeting { credential: b"short", ..plain }), Status::INVALID_CRED),
         (
             greeting_bytes(&Greeting { kind: Kind::NamedTool, owner: Some((7, 8)), ..plain }),
-            Status::NOT_SUPPORTED,
+            Status::EXISTS,
         ),
         (tool(Kind::NamedTool, Some((NSPACE, 0))), Status::EXISTS),
+        (tool(Kind::NamedTool, Some((b"mine", u32::MAX))), Status::BAD_PARAM),
         (tool(Kind::StartedTool, Some((b"other", 0))), Status::NOT_FOUND),
         (
             greeting_bytes(&Greeting {
@@ -161,18 +162,19 @@ fn tool(kind: Kind, identity: Option<(&[u8], u32)>) -> Vec<u8> {
 }
 
 /// Adds the job of a tool.
-fn add_tool(hall: &mut Hall, name: &str) -> JobId {
+fn add_tool(hall: &mut Hall, name: &str, rank: u32) -> JobId {
+    let member = Member::new(0, 0).with_rank(Rank(rank));
     let job = hall
         .world
         .server
-        .add_job(job_spec(name), members(1, 1), testkit::server::store(8, 256))
+        .add_job(job_spec(name), vec![member], testkit::server::store(8, 256))
         .unwrap();
     let info = packed(Format::PLAIN, &|to| {
         to.one(Type::KVAL).text(Some(keys::SERVER_NSPACE)).of(Type::STRING).text(Some(b"server"));
         to.one(Type::KVAL).text(Some(keys::SERVER_RANK)).of(Type::PROC_RANK).u32(3);
     });
     let info = Block::from_slice(&info).unwrap();
-    hall.server().add_job(job, info, vec![RankData::of(Rank(0))]).unwrap();
+    hall.server().add_job(job, info, vec![RankData::of(Rank(rank))]).unwrap();
     job
 }
 
@@ -203,18 +205,25 @@ fn tool_that_its_launcher_has_started_is_a_rank_with_the_welcome_of_a_tool() {
 
 #[test]
 fn tool_gets_an_identity_or_keeps_its_own_and_knows_the_server() {
-    for (kind, identity) in [(Kind::Tool, None), (Kind::NamedTool, Some((&b"mine"[..], 0)))] {
+    for (kind, identity) in [
+        (Kind::Tool, None),
+        (Kind::NamedTool, Some((&b"mine"[..], 0))),
+        (Kind::NamedTool, Some((&b"mine"[..], 4711))),
+    ] {
         let mut hall = Hall::empty(1);
         let id = hall.open();
         hall.hand_in(id, &tool(kind, identity)).unwrap();
         let event = Event::ToolAdmissionRequested { session: id, user: Some(7) };
         assert_eq!(hall.world.server.poll_event(), Some(event));
-        assert_eq!(hall.view().tool_nspace(id), identity.map(|(name, _)| name));
+        let brought = identity.map(|(name, rank)| (name, Rank(rank)));
+        assert_eq!(hall.view().tool_identity(id), brought);
         assert!(hall.server().admit(id).is_err(), "it is no rank");
         assert!(hall.server().admit_tool(id, JobId(9)).is_err(), "there is no such job");
         assert_eq!(hall.bytes(id), b"");
-        let job = add_tool(&mut hall, "mine");
+        let rank = identity.map_or(0, |(_, rank)| rank);
+        let job = add_tool(&mut hall, "mine", rank);
         hall.server().admit_tool(id, job).unwrap();
+        assert_eq!(hall.view().peer(id), Some(crate::ids::ProcId { job, rank: Rank(rank) }));
         assert!(hall.server().admit_tool(id, job).is_err(), "once is enough");
         let name = |name: &[u8], rank: u8| {
             let mut field = [0; 260];
@@ -245,7 +254,7 @@ fn event_of_a_tool_goes_to_all_nodes_at_their_head_only() {
         let id = hall.open();
         hall.hand_in(id, &tool(Kind::Tool, None)).unwrap();
         hall.world.server.poll_event();
-        let job = add_tool(&mut hall, "mine");
+        let job = add_tool(&mut hall, "mine", 0);
         hall.server().admit_tool(id, job).unwrap();
         hall.bytes(id);
         hall.clients.push((id, Format::PLAIN));

@@ -92,3 +92,22 @@ fn program_that_is_not_there_is_an_error_of_the_call_only() {
     assert_eq!(ran.lines(), ["parent 0 was refused"]);
     ran.says(&["the spawn of rank 0 of 1 (pid ", "there is no program './no/such/program'"]);
 }
+
+#[test]
+fn program_in_the_directory_of_its_spawner_is_found_by_its_name_alone() {
+    for library in [OPEN_MPI_4, OPEN_MPI_5] {
+        let Some(spawn) = (library.build)("spawn") else { continue };
+        let (directory, name) = (spawn.parent().unwrap(), spawn.file_name().unwrap());
+        let ran_in = |directory: &Path| {
+            let mut command = job(1, [&spawn]);
+            run(command.args(["1", "program"]).arg(name).current_dir(directory)).exits_with(0)
+        };
+        assert_eq!(
+            ran_in(directory).lines(),
+            ["child 0 of 1 has 1 parents", "the children say 100"]
+        );
+        let ran = ran_in(Path::new("/"));
+        assert_eq!(ran.lines(), ["parent 0 was refused"]);
+        ran.says(&["is in no directory of PATH"]);
+    }
+}

@@ -132,6 +132,31 @@ impl Program {
     }
 }
 
+impl Program {
+    /// Finds `name` as [`find`](Self::find), and else in `directory` itself, where launchers of Open MPI look
+    /// behind the directories of `PATH`.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgramError`].
+    pub fn find_or_here(
+        name: &OsStr,
+        search: Option<OsString>,
+        directory: Option<&Path>,
+    ) -> Result<PathBuf, ProgramError> {
+        let missing = match Self::find(name, search, directory) {
+            Err(missing @ ProgramError::NotFound { in_path: true, .. }) if !name.is_empty() => {
+                missing
+            }
+            found => return found,
+        };
+        match Self::find(with_slash(Path::new(""), name).as_os_str(), None, directory) {
+            Err(ProgramError::NotFound { .. }) => Err(missing),
+            found => found,
+        }
+    }
+}
+
 enum Obstacle {
     Absent,
     Unfit(&'static str),
@@ -214,6 +239,19 @@ mod tests {
         assert_eq!(code("/dev/null", "/bin"), Err(126));
         assert_eq!(code("passwd", "/etc"), Err(126));
         assert_eq!(code("Cargo.toml", ""), Err(126));
+    }
+
+    #[test]
+    fn program_beside_those_of_path_is_found_where_it_starts() {
+        let here = |name, directory| {
+            let search = Some(OsString::from("/nowhere"));
+            Program::find_or_here(OsStr::new(name), search, Some(Path::new(directory)))
+        };
+        assert_eq!(here("sh", "/bin").unwrap(), PathBuf::from("./sh"));
+        assert_eq!(here("passwd", "/etc").map_err(|error| error.exit_code()), Err(126));
+        let missing = here("no-such", "/bin").unwrap_err();
+        assert!(matches!(missing, ProgramError::NotFound { in_path: true, .. }), "{missing}");
+        assert_eq!(here("", "/bin").map_err(|error| error.exit_code()), Err(127));
     }
 
     #[test]

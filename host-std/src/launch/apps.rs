@@ -5,7 +5,7 @@
 //! | `pmix.host` | target: this host by its name, or `localhost`; a list with commas. Another host is refused |
 //! | `pmix.hostfile` | the same in a file |
 //! | `pmix.addhost`, `pmix.addhostfile` | the same if no others are named |
-//! | `pmix.wdir` | the working directory |
+//! | `pmix.wdir` | the working directory, in which a program that is in no directory of `PATH` is looked for as well |
 //! | `pmix.envar.set`, `pmix.envar.add` | a variable; the second one only if it is not set otherwise |
 //! | `pmix.timeout`, `pmix.pers` | no effect: programs start at once, and the key may come from any library |
 //!
@@ -50,6 +50,7 @@ fn of_app(app: &App<'_>, common: &List<'_>, directives: &mut JobDirectives) -> O
         args: app.words.iter().skip(1).map(words).collect(),
         processes: u32::try_from(app.processes).unwrap_or(0),
         directory: app.directory.map(words),
+        searches_directory: true,
         variables: app.variables.iter().filter_map(assigned).collect(),
         ..AppSpec::default()
     };

@@ -80,6 +80,8 @@ pub(crate) struct AppSpec {
     pub(super) added: WantedHosts,
     pub(super) directory: Option<OsString>,
     pub(super) search: Option<OsString>,
+    /// A name without a slash may be that of a program in the working directory.
+    pub(super) searches_directory: bool,
     pub(super) variables: Vec<(OsString, OsString)>,
     /// Longest time of the start, in ms.
     pub(super) timeout_ms: Option<u32>,
@@ -239,6 +241,7 @@ impl AppSpec {
             mut added,
             directory,
             search,
+            searches_directory,
             mut variables,
             threads,
             impossible,
@@ -291,7 +294,8 @@ impl AppSpec {
         {
             variables.push((THREADS.into(), threads.to_string().into()));
         }
-        let path = Program::find(&name, search.map(with_path), directory.as_deref())?;
+        let find = if searches_directory { Program::find_or_here } else { Program::find };
+        let path = find(&name, search.map(with_path), directory.as_deref())?;
         let program = Program { directory, variables, ..Program::new(path, name, args) };
         Ok((App { program, ranks }, nodes))
     }

@@ -2,6 +2,7 @@
  *     spawn CHILDREN         each of the children adds its rank to what the parents send
  *     spawn CHILDREN missing asks for a program that is not there; the error comes back and life goes on
  *     spawn CHILDREN KEY VALUE the children are started with this info
+ *     spawn CHILDREN program NAME the children are this program by another name
  * The children are this program with the argument "child" and one that is hard to pass on. */
 #include <mpi.h>
 #include <stdio.h>
@@ -46,12 +47,14 @@ int main(int argc, char **argv)
     if (parent != MPI_COMM_NULL)
         return child(parent, argc, argv);
     if (argc < 2) {
-        fprintf(stderr, "usage: spawn CHILDREN [missing | KEY VALUE]\n");
+        fprintf(stderr, "usage: spawn CHILDREN [missing | KEY VALUE | program NAME]\n");
         return 64;
     }
     count = atoi(argv[1]);
     program = argc == 3 ? "./no/such/program" : argv[0];
-    if (argc > 3) {
+    if (argc > 3 && !strcmp(argv[2], "program")) {
+        program = argv[3];
+    } else if (argc > 3) {
         MPI_Info_create(&info);
         MPI_Info_set(info, argv[2], argv[3]);
     }

@@ -1,6 +1,7 @@
 //! Processes of this machine, as `/proc` shows them.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::{fs, thread};
@@ -74,6 +75,27 @@ fn parse(pid: i32, stat: &str) -> Option<Process> {
         name: name.to_owned(),
         since: fields.get(19)?.parse().ok()?,
     })
+}
+
+/// True if `pid` descends from `root`, by `all` processes.
+pub(crate) fn is_below(all: &[Process], pid: i32, root: i32) -> bool {
+    let parents: BTreeMap<i32, i32> =
+        all.iter().map(|process| (process.pid, process.parent)).collect();
+    has_ancestor(&parents, pid, root)
+}
+
+/// The same by the parents of all processes.
+pub(crate) fn has_ancestor(parents: &BTreeMap<i32, i32>, pid: i32, root: i32) -> bool {
+    let mut at = pid;
+    // No chain is longer than there are processes, even if they have changed while they were read.
+    for _ in 0..=parents.len() {
+        match parents.get(&at) {
+            Some(&parent) if parent == root => return true,
+            Some(&parent) if parent > 1 => at = parent,
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// The program that a process runs.

@@ -1,6 +1,6 @@
 //! One case: the parameters drawn for it from the seed, and its form in a state file.
 
-use super::table::{FAULTS, Fault, FaultPhase, NODE_FAULTS, PHASES, expected_code};
+use super::table::{FAULTS, Fault, FaultPhase, HOST_FAULTS, NODE_FAULTS, PHASES, expected_code};
 use crate::random::SplitMix;
 use serde::{Deserialize, Serialize};
 
@@ -19,13 +19,17 @@ pub(super) struct FaultCase {
     pub(super) variant: i32,
     /// Number of ranks that run at the time of the fault in [`FaultPhase::Starting`].
     pub(super) started: u32,
-    /// Age of the launcher at the time of the fault in [`FaultPhase::Before`].
+    /// Age of the launcher at the time of the fault in [`FaultPhase::Before`]; with two signals, the time
+    /// between them.
     pub(super) delay_us: u64,
     /// All ranks but the victim catch SIGTERM and go on.
     #[serde(rename = "stubborn")]
     pub(super) is_stubborn: bool,
     /// Bytes sent instead of PMI, as hexadecimal digits.
     pub(super) garbage: String,
+    /// Bits that choose further forms of some faults.
+    #[serde(default)]
+    pub(super) form: u32,
 }
 
 impl FaultCase {
@@ -45,6 +49,9 @@ pub(super) struct Selection {
     /// Number of nodes of each run; 0 for runs without nodes.
     #[serde(default)]
     pub(super) nodes: u32,
+    /// Each node is a host in name spaces of its own.
+    #[serde(default)]
+    pub(super) has_hosts: bool,
     /// All if empty.
     pub(super) faults: Vec<Fault>,
     pub(super) phases: Vec<FaultPhase>,
@@ -55,7 +62,12 @@ pub(super) struct Selection {
 pub(super) fn list(selection: &Selection) -> Vec<FaultCase> {
     let mut grid = Vec::new();
     let of_nodes = if selection.nodes > 0 { NODE_FAULTS } else { &[] };
-    for &(fault, ..) in FAULTS.iter().chain(of_nodes) {
+    let of_hosts = if selection.has_hosts { HOST_FAULTS } else { &[] };
+    for &(fault, ..) in FAULTS.iter().chain(of_nodes).chain(of_hosts) {
+        // There the launcher is root, to which every process is readable.
+        if selection.has_hosts && fault == Fault::UnreadableProc {
+            continue;
+        }
         for &(phase, ..) in PHASES {
             let wanted = (selection.faults.is_empty() || selection.faults.contains(&fault))
                 && (selection.phases.is_empty() || selection.phases.contains(&phase))
@@ -92,7 +104,10 @@ fn draw(id: u32, fault: Fault, phase: FaultPhase, ranks: u32, random: &mut Split
     let variant = match fault {
         Fault::Exit => *random.pick(&[0, 0, code]),
         Fault::Signal => *random.pick(&[11, 6, 7, 8, 4, 9, 15, 13]),
-        Fault::LauncherSignal => *random.pick(&[2, 15, 1]),
+        Fault::LauncherSignal | Fault::LauncherSignalTwice => *random.pick(&[2, 15, 1]),
+        Fault::Stage => *random.pick(&[2, 15]),
+        Fault::Pause => *random.pick(&[0, 1, 2]),
+        Fault::KeyEcho => *random.pick(&[0, 1]),
         Fault::ExecFailure => *random.pick(&[127, 126]),
         Fault::Streams | Fault::Close => *random.pick(&[0, 1]),
         _ => code,
@@ -106,9 +121,14 @@ fn draw(id: u32, fault: Fault, phase: FaultPhase, ranks: u32, random: &mut Split
         partner,
         variant,
         started: 1 + random.below((ranks / 2).max(1)),
-        delay_us: u64::from(random.below(6000)),
+        delay_us: u64::from(random.below(match fault {
+            Fault::LauncherSignalTwice => 4_000_000,
+            Fault::Stage => 1_500_000,
+            _ => 6000,
+        })),
         is_stubborn: random.below(8) == 0,
         garbage: garbage(random),
+        form: random.below(64),
     }
 }
 
@@ -137,6 +157,9 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    /// Faults, phases and sizes, without 7 pairs of a fault and a phase that do not meet.
+    const COMBINATIONS: usize = (23 * 10 - 7) * 3;
+
     fn selection(seed: u64, cases: Option<u32>) -> Selection {
         Selection { seed, cases, sizes: SIZES.to_vec(), ..Selection::default() }
     }
@@ -155,13 +178,13 @@ mod tests {
         let cases = list(&selection(1, None));
         let key = |case: &FaultCase| (case.fault, case.phase, case.ranks);
         let all: BTreeSet<_> = cases.iter().map(key).collect();
-        assert_eq!((all.len(), cases.len()), ((20 * 10 - 4) * 3, (20 * 10 - 4) * 3));
-        let more = list(&selection(1, Some(2 * 588)));
-        assert_eq!(more.len(), 2 * 588);
-        assert_eq!(more[588..].iter().map(key).collect::<BTreeSet<_>>().len(), 588);
+        assert_eq!((all.len(), cases.len()), (COMBINATIONS, COMBINATIONS));
+        let more = list(&selection(1, u32::try_from(2 * COMBINATIONS).ok()));
+        let (first, second) = more.split_at(COMBINATIONS);
+        assert_eq!(second.iter().map(key).collect::<BTreeSet<_>>().len(), COMBINATIONS);
         assert_ne!(
-            more[..588].iter().map(key).collect::<Vec<_>>(),
-            more[588..].iter().map(key).collect::<Vec<_>>()
+            first.iter().map(key).collect::<Vec<_>>(),
+            second.iter().map(key).collect::<Vec<_>>()
         );
     }
 
@@ -182,6 +205,19 @@ mod tests {
         }
         let lacking = serde_json::from_str::<FaultCase>("{\"id\": 1}");
         assert!(lacking.is_err_and(|why| why.to_string().contains("`fault`")));
+    }
+
+    #[test]
+    fn hosts_add_their_faults_and_have_none_that_needs_another_user() {
+        let nodes = Selection { nodes: 3, ..selection(1, None) };
+        let hosts = Selection { has_hosts: true, ..nodes.clone() };
+        let has =
+            |selection: &Selection, fault| list(selection).iter().any(|case| case.fault == fault);
+        for fault in [Fault::Stage, Fault::KeyEcho] {
+            assert!(has(&hosts, fault) && !has(&nodes, fault), "{fault:?}");
+        }
+        assert!(has(&nodes, Fault::UnreadableProc) && !has(&hosts, Fault::UnreadableProc));
+        assert!(has(&hosts, Fault::NodeKill) && has(&nodes, Fault::Pause));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! An orphan is a process of the run that is alive when the launcher has ended and the grace is over. A
 //! zombie is not alive.
 
-use crate::processes::{Process, has_entry, processes, send};
+use crate::processes::{Process, has_ancestor, has_entry, processes, send};
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::collections::BTreeMap;
 use std::thread;
@@ -28,6 +28,8 @@ pub(super) struct RunProcesses {
     pub(super) mark: String,
     /// The launcher, which leads its session or its process group.
     pub(super) launcher: i32,
+    /// Processes of the suite below the root.
+    pub(super) others: Vec<i32>,
 }
 
 impl RunProcesses {
@@ -37,12 +39,14 @@ impl RunProcesses {
         let parents: BTreeMap<i32, i32> = all.iter().map(|p| (p.pid, p.parent)).collect();
         let entry = format!("{MARK}={}", self.mark);
         let belongs = |process: &Process| {
-            is_below(&parents, process.pid, self.root)
+            has_ancestor(&parents, process.pid, self.root)
                 || process.session == self.launcher
                 || has_entry(process.pid, &entry)
         };
+        let is_other =
+            |process: &Process| process.pid == self.root || self.others.contains(&process.pid);
         all.into_iter()
-            .filter(|process| process.pid != self.root && process.is_alive() && belongs(process))
+            .filter(|process| !is_other(process) && process.is_alive() && belongs(process))
             .collect()
     }
 
@@ -77,19 +81,6 @@ impl RunProcesses {
 
 fn reap_child(pid: i32) {
     let _ = waitpid(Pid::from_raw(pid), WaitOptions::NOHANG);
-}
-
-fn is_below(parents: &BTreeMap<i32, i32>, pid: i32, root: i32) -> bool {
-    let mut at = pid;
-    // No chain is longer than there are processes, even if they have changed while they were read.
-    for _ in 0..=parents.len() {
-        match parents.get(&at) {
-            Some(&parent) if parent == root => return true,
-            Some(&parent) if parent > 1 => at = parent,
-            _ => return false,
-        }
-    }
-    false
 }
 
 /// A process that is busy in the kernel takes a moment to end.
@@ -127,7 +118,12 @@ mod tests {
     #[test]
     fn orphan_with_an_empty_environment_and_a_session_of_its_own_is_found() {
         let orphan = plant("empty", "exec env -i setsid sh -c 'sleep 60 > /dev/null & echo $!'");
-        let run = RunProcesses { root: own_pid(), mark: "empty".into(), launcher: 1 << 30 };
+        let run = RunProcesses {
+            root: own_pid(),
+            mark: "empty".into(),
+            launcher: 1 << 30,
+            others: vec![],
+        };
         let found = run.alive();
         let marked = has_entry(orphan, &format!("{MARK}=empty"));
         end(orphan);
@@ -139,7 +135,12 @@ mod tests {
     fn orphan_of_another_parent_is_found_by_its_mark() {
         let orphan = plant("marked", "sleep 60 > /dev/null & echo $!");
         // No ancestor of it is process 1 << 30, and that has no session.
-        let run = RunProcesses { root: 1 << 30, mark: "marked".into(), launcher: 1 << 30 };
+        let run = RunProcesses {
+            root: 1 << 30,
+            mark: "marked".into(),
+            launcher: 1 << 30,
+            others: vec![],
+        };
         let found = run.alive();
         let missed = RunProcesses { mark: "other".into(), ..run }.alive();
         end(orphan);
@@ -150,7 +151,12 @@ mod tests {
     #[test]
     fn zombie_is_not_alive_and_is_reaped() {
         let orphan = plant("zombie", "setsid sleep 60 > /dev/null & echo $!");
-        let run = RunProcesses { root: own_pid(), mark: "zombie".into(), launcher: 1 << 30 };
+        let run = RunProcesses {
+            root: own_pid(),
+            mark: "zombie".into(),
+            launcher: 1 << 30,
+            others: vec![],
+        };
         end(orphan);
         assert!(run.alive().iter().all(|process| process.pid != orphan));
         // Other tests of this process wait for children of theirs.

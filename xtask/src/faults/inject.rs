@@ -1,11 +1,12 @@
 //! The injection of each fault into a run.
 
 use super::control::Stop;
-use super::launcher::missing_program;
+use super::launcher::{NODE_TIMEOUT_S, missing_program};
 use super::play::Play;
 use super::table::Fault;
 use crate::processes::{self, Process};
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 impl Play<'_> {
@@ -89,12 +90,7 @@ impl Play<'_> {
         let (case, launcher) = (self.case, self.run.launcher);
         match case.fault {
             Fault::LauncherSignal => {
-                let signal = match case.variant {
-                    1 => Signal::HUP,
-                    2 => Signal::INT,
-                    _ => Signal::TERM,
-                };
-                processes::send(launcher, None, signal);
+                processes::send(launcher, None, signal_numbered(case.variant));
             }
             Fault::LauncherKill | Fault::Clean => {
                 processes::send(launcher, None, Signal::KILL);
@@ -111,6 +107,22 @@ impl Play<'_> {
                 }
                 self.control.pause(Duration::from_millis(150))?;
                 self.signal_group(Signal::CONT);
+            }
+            Fault::LauncherSignalTwice => {
+                let signal = signal_numbered(case.variant);
+                processes::send(launcher, None, signal);
+                self.control.pause(Duration::from_micros(case.delay_us))?;
+                processes::send(launcher, None, signal);
+            }
+            Fault::Stage => {
+                processes::send(launcher, None, signal_numbered(case.variant));
+            }
+            Fault::Pause => self.pause_processes()?,
+            Fault::KeyEcho => {
+                self.list_jobs();
+                if case.variant == 1 {
+                    self.signal_node(Signal::KILL)?;
+                }
             }
             Fault::GuardKill => self.kill_guard()?,
             Fault::NodeKill => self.signal_node(Signal::KILL)?,
@@ -137,6 +149,43 @@ impl Play<'_> {
         }
         self.control.touch();
         Ok(())
+    }
+
+    /// Stops the launcher, one node server with its guard, or all processes of the run, for longer than a node may
+    /// be silent, and continues them.
+    fn pause_processes(&mut self) -> Result<(), Stop> {
+        let (case, launcher) = (self.case, self.run.launcher);
+        let of_run = self.run.alive();
+        let servers = self.launcher.node_servers(launcher, &of_run);
+        let meant: Vec<Process> = match case.variant {
+            0 if !servers.is_empty() => {
+                let server = &servers[case.victim as usize % servers.len()];
+                of_run.into_iter().filter(|process| process.is_same(server)).collect()
+            }
+            0 | 1 => of_run.into_iter().filter(|process| process.pid == launcher).collect(),
+            _ => {
+                // The launcher last, or first.
+                let mut all = of_run;
+                all.sort_by_key(|process| (process.pid == launcher) == (case.form & 1 == 0));
+                all
+            }
+        };
+        let send = |process: &Process, signal| {
+            processes::send(process.pid, Some(process.since), signal);
+        };
+        meant.iter().for_each(|process| send(process, Signal::STOP));
+        let pause = Duration::from_millis(NODE_TIMEOUT_S * 1000 + 500 + u64::from(case.form) * 40);
+        let paused = self.control.pause(pause);
+        meant.iter().rev().for_each(|process| send(process, Signal::CONT));
+        paused
+    }
+
+    /// Keeps what `pmi-host ps` shows of the run.
+    fn list_jobs(&mut self) {
+        let listed = Command::new(&self.launcher.words[0]).arg("ps").stdin(Stdio::null()).output();
+        if let Ok(listed) = listed {
+            self.shown.extend([listed.stdout, listed.stderr].concat());
+        }
     }
 
     /// Every rank that is there writes again.
@@ -194,5 +243,14 @@ impl Play<'_> {
             }
             self.control.pause(Duration::from_millis(2))?;
         }
+    }
+}
+
+/// A signal that ends a run, by its number.
+const fn signal_numbered(number: i32) -> Signal {
+    match number {
+        1 => Signal::HUP,
+        2 => Signal::INT,
+        _ => Signal::TERM,
     }
 }

@@ -1,11 +1,13 @@
 //! The launchers: how each is started, and with which rank program.
 
-use super::case::FaultCase;
+use super::case::{FaultCase, Selection};
+use super::hosts;
 use super::table::{Fault, FaultPhase};
 use crate::processes::{self, Process};
 use crate::{mpi, process, toolchain};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -31,15 +33,22 @@ pub(super) struct Launcher {
     /// Number of nodes of its runs; 0 for runs without nodes.
     #[serde(default)]
     pub(super) nodes: u32,
+    /// Each node is a host in name spaces of its own.
+    #[serde(default)]
+    pub(super) has_hosts: bool,
+    /// The rank program for PMIx, if it can be built.
+    #[serde(default)]
+    pub(super) pmix_rank: Option<PathBuf>,
 }
 
 impl Launcher {
-    /// Ours: `program`, or the release build; with node servers on this machine if `nodes` is not 0.
+    /// Ours: `program`, or the release build; over the nodes or hosts of the selection.
     ///
     /// # Errors
     ///
     /// It cannot be built, or the rank program cannot.
-    pub(super) fn ours(program: Option<&str>, nodes: u32) -> Result<Self, String> {
+    pub(super) fn ours(program: Option<&str>, selection: &Selection) -> Result<Self, String> {
+        let (nodes, has_hosts) = (selection.nodes, selection.has_hosts);
         let program = match program {
             Some(program) => program.to_owned(),
             None => name(&toolchain::build_host()?),
@@ -47,11 +56,17 @@ impl Launcher {
         let about = process::output(process::command(&program).arg("--version"))?;
         let mut label = about.lines().next().unwrap_or("pmi-host").trim().to_owned();
         let mut words = vec![program, "run".to_owned()];
-        if nodes > 0 {
+        if has_hosts {
+            label += &format!(" over {nodes} hosts");
+            let hosts: Vec<String> = (1..=nodes).map(|host| format!("n{host}")).collect();
+            words.extend(["--hosts".to_owned(), hosts.join(",")]);
+        } else if nodes > 0 {
             label += &format!(" over {nodes} nodes");
             words.extend(["--starter".to_owned(), format!("local:{nodes}")]);
         }
-        Ok(Self { label, kind: LauncherKind::Ours, words, rank: rank_program(None)?, nodes })
+        let pmix_rank = rank_program(Some(Path::new(""))).ok();
+        let kind = LauncherKind::Ours;
+        Ok(Self { label, kind, words, rank: rank_program(None)?, nodes, has_hosts, pmix_rank })
     }
 
     /// Another one, by the words of its command line.
@@ -87,22 +102,98 @@ impl Launcher {
             }
         };
         let name = if kind == LauncherKind::Prte { "prterun" } else { "Hydra" };
-        Ok(Self { label: format!("{name} {version}"), kind, words, rank, nodes: 0 })
+        let label = format!("{name} {version}");
+        Ok(Self { label, kind, words, rank, nodes: 0, has_hosts: false, pmix_rank: None })
+    }
+
+    /// True if its processes have places of their own for files, which needs root.
+    pub(super) fn has_places(&self) -> bool {
+        self.kind == LauncherKind::Ours && rustix::process::geteuid().is_root()
+    }
+
+    /// The launcher with programs in `directory`, if its processes see no others.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be copied.
+    pub(super) fn within(&self, directory: &Path) -> Result<Self, String> {
+        let mut moved = self.clone();
+        if !self.has_places() {
+            return Ok(moved);
+        }
+        let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
+        // Another user starts them, too.
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+        let copy = |from: &Path| -> Result<PathBuf, String> {
+            let to = directory.join(from.file_name().unwrap_or_default());
+            fs::copy(from, &to).map_err(failed)?;
+            fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+            Ok(to)
+        };
+        moved.words[0] = name(&copy(Path::new(&self.words[0]))?);
+        moved.rank = copy(&self.rank)?;
+        moved.pmix_rank = self.pmix_rank.as_deref().map(copy).transpose()?;
+        Ok(moved)
     }
 
     /// There is such a case with this launcher.
     pub(super) fn meets(&self, case: &FaultCase) -> bool {
-        // It starts ranks by itself and has no process that could be killed instead.
-        !(self.kind == LauncherKind::Prte && case.fault == Fault::GuardKill)
+        let is_ours = self.kind == LauncherKind::Ours;
+        match case.fault {
+            // It starts ranks by itself and has no process that could be killed instead.
+            Fault::GuardKill => self.kind != LauncherKind::Prte,
+            Fault::UnreadableProc => is_ours && self.pmix_rank.is_some(),
+            fault => is_ours || !fault.is_of_ours(),
+        }
+    }
+
+    /// Options of the command line for a case.
+    fn options(&self, case: &FaultCase, directory: &Path) -> Vec<String> {
+        let mut options = Vec::new();
+        if self.has_hosts {
+            let starter = match case.fault {
+                Fault::KeyEcho if case.form & 1 == 0 => hosts::ECHO_OUT,
+                Fault::KeyEcho => hosts::ECHO_ERR,
+                _ => hosts::ENTER,
+            };
+            let starter = name(&directory.join(starter));
+            options.extend(["--starter-cmd".to_owned(), format!("{starter} {{host}} {{cmd}}")]);
+        }
+        match case.fault {
+            Fault::Pause if self.nodes > 0 => {
+                options.extend(["--node-timeout".to_owned(), NODE_TIMEOUT_S.to_string()]);
+            }
+            Fault::Stage => options.push("--stage-launcher".into()),
+            Fault::KeyEcho => options.extend(["--result".into(), name(&result_file(directory))]),
+            Fault::UnreadableProc => options.extend(["--pmi".into(), "x".into()]),
+            _ => {}
+        }
+        options
+    }
+
+    /// The rank program of a case, and what stands behind it.
+    fn rank_words(&self, case: &FaultCase, directory: &Path) -> Vec<String> {
+        let socket = name(&directory.join("s"));
+        match (case.fault, &self.pmix_rank) {
+            (Fault::Clean, _) => vec![name(&self.rank), socket, "clean".into()],
+            (Fault::UnreadableProc, Some(_)) if self.has_other_user(case) => {
+                vec![name(&unreadable_rank(directory)), socket]
+            }
+            (Fault::UnreadableProc, Some(rank)) => vec![name(rank), socket, "hidden".into()],
+            _ => vec![name(&self.rank), socket],
+        }
+    }
+
+    /// True for a case whose launcher runs as another user, who may not read the rank program.
+    pub(super) fn has_other_user(&self, case: &FaultCase) -> bool {
+        case.fault == Fault::UnreadableProc && self.has_places() && case.form & 1 == 0
     }
 
     /// The command line of a case. Files of the case are in `directory`, and so is the socket.
     pub(super) fn command(&self, case: &FaultCase, directory: &Path) -> Command {
         let mut words = self.words.clone();
-        let mut rank = vec![self.rank.to_string_lossy().into_owned(), name(&directory.join("s"))];
-        if case.fault == Fault::Clean {
-            rank.push("clean".into());
-        }
+        words.extend(self.options(case, directory));
+        let rank = self.rank_words(case, directory);
         let missing = vec![name(&missing_program(case, directory))];
         let programs = match (case.fault, case.phase) {
             (Fault::ExecFailure, FaultPhase::Before) => vec![(1, missing), (case.ranks - 1, rank)],
@@ -130,10 +221,20 @@ impl Launcher {
                 command.arg("--ctty");
                 command
             }
+            Fault::UnreadableProc if self.has_other_user(case) => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+                command
+            }
             _ => Command::new(words.remove(0)),
         };
         command.args(words);
-        surround(&mut command, self.kind, directory);
+        surround(&mut command, self.kind);
+        // Files left behind by a killed launcher are in the directory of the case, which is removed.
+        match self.has_places() {
+            true => command.env("TMPDIR", "/tmp").env_remove("XDG_RUNTIME_DIR"),
+            false => command.env("TMPDIR", hosts::place(directory, 0).join("tmp")),
+        };
         command
     }
 
@@ -153,15 +254,22 @@ impl Launcher {
         children.filter(is_guard).min_by_key(|process| (process.since, process.pid)).cloned()
     }
 
-    /// The node servers, oldest first, as far as they are there.
+    /// The node servers, oldest first, as far as they are there. One on a host may have a starter as its parent.
     pub(super) fn node_servers(&self, launcher: i32, all: &[Process]) -> Vec<Process> {
-        let is_server = |process: &&Process| {
-            process.parent == launcher
+        let name = Path::new(&self.words[0]).file_name().unwrap_or_default().to_string_lossy();
+        let is_node = |process: &&Process| {
+            process.name == name
                 && processes::arguments(process.pid)
                     .is_some_and(|words| words.contains(&"node".to_owned()))
         };
+        let nodes: Vec<&Process> = all.iter().filter(|_| self.nodes > 0).filter(is_node).collect();
+        // A guard and a rank are copies of their node server for a moment.
+        let is_server = |process: &&&Process| {
+            let is_copy = nodes.iter().any(|other| other.pid == process.parent);
+            !is_copy && processes::is_below(all, process.pid, launcher)
+        };
         let mut servers: Vec<Process> =
-            all.iter().filter(|_| self.nodes > 0).filter(is_server).cloned().collect();
+            nodes.iter().filter(is_server).map(|process| (*process).clone()).collect();
         servers.sort_by_key(|process| (process.since, process.pid));
         servers
     }
@@ -178,8 +286,21 @@ fn shell(script: &str, name: &str) -> Command {
     command
 }
 
+/// The rank program that only root may read, in a case about it.
+pub(super) fn unreadable_rank(directory: &Path) -> PathBuf {
+    directory.join("rank-711")
+}
+
+/// The summary of a run (`--result`).
+pub(super) fn result_file(directory: &Path) -> PathBuf {
+    directory.join("result.json")
+}
+
+/// Time for which a node may be silent (`--node-timeout`) in a case about longer pauses.
+pub(super) const NODE_TIMEOUT_S: u64 = 2;
+
 /// The environment of a launcher, without variables of another launcher or of a batch system.
-fn surround(command: &mut Command, kind: LauncherKind, directory: &Path) {
+fn surround(command: &mut Command, kind: LauncherKind) {
     const FOREIGN: &[&str] =
         &["PMI_", "PMIX_", "PRTE_", "SLURM_", "OMPI_", "HYDRA_", "HYDI_", "MPI_", "MPIR_"];
     for (name, _) in std::env::vars_os() {
@@ -188,8 +309,6 @@ fn surround(command: &mut Command, kind: LauncherKind, directory: &Path) {
             command.env_remove(&name);
         }
     }
-    // Files left behind by a killed launcher are in the directory of the case, which is removed.
-    command.env("TMPDIR", directory);
     if kind == LauncherKind::Prte {
         command.envs([("PRTE_ALLOW_RUN_AS_ROOT", "1"), ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
     }
@@ -239,7 +358,8 @@ mod tests {
 
     fn launcher(kind: LauncherKind) -> Launcher {
         let words = vec!["launcher".to_owned(), "run".to_owned()];
-        Launcher { label: "L 1".into(), kind, words, rank: "rank".into(), nodes: 0 }
+        let (label, rank, pmix_rank) = ("L 1".into(), "rank".into(), Some("rank-pmix".into()));
+        Launcher { label, kind, words, rank, nodes: 0, has_hosts: false, pmix_rank }
     }
 
     fn case(fault: Fault, phase: FaultPhase) -> FaultCase {
@@ -276,6 +396,20 @@ mod tests {
         last.variant = 126;
         let line = words(&ours.command(&last, directory)).join(" ");
         assert_eq!(line, "launcher run -n 3 rank /f/s : -n 1 /f/no-program");
+    }
+
+    #[test]
+    fn options_of_a_case_stand_in_front_of_the_ranks() {
+        let directory = Path::new("/f");
+        let mut ours = launcher(LauncherKind::Ours);
+        (ours.nodes, ours.has_hosts) = (2, true);
+        let line = |case: FaultCase| words(&ours.command(&case, directory)).join(" ");
+        let start = "launcher run --starter-cmd /f/enter {host} {cmd}";
+        let pause = case(Fault::Pause, FaultPhase::Put);
+        assert_eq!(line(pause), format!("{start} --node-timeout 2 -n 4 rank /f/s"));
+        let exit = case(Fault::Exit, FaultPhase::Put);
+        assert_eq!(line(exit), format!("{start} -n 4 rank /f/s"));
+        assert!(!launcher(LauncherKind::Hydra).meets(&case(Fault::Pause, FaultPhase::Put)));
     }
 
     #[test]

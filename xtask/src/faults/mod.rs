@@ -11,11 +11,15 @@
 //!   killed; [`detect`] says which processes belong to the run;
 //! * **wrong exit code**: another one than [`table::expected_code`] says;
 //! * **lost data**: a line that a rank had written before the fault did not come out, or was torn;
-//! * **foreign process killed**: one that the launcher had not started.
+//! * **foreign process killed**: one that the launcher had not started;
+//! * **file left**: anything in the directories for temporary files and for shared memory, which the processes of
+//!   a case have for themselves where root plays it ([`hosts`]);
+//! * **key shown**: a piece of the key of a run over hosts, in any output.
 
 mod case;
 mod control;
 mod detect;
+mod hosts;
 mod inject;
 mod launcher;
 mod outcome;
@@ -34,7 +38,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use std::{fs, thread};
-use table::{FAULTS, NODE_FAULTS, PHASES, SIZES, name, named};
+use table::{FAULTS, HOST_FAULTS, NODE_FAULTS, PHASES, SIZES, name, named};
 
 /// The command line, parsed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -61,6 +65,7 @@ const USAGE: &str = "usage: cargo xtask faults [OPTION...]
   --cases N          number of cases (every combination of fault, phase and size once)
   --size N           a number of ranks, at least 2; may be repeated (2, 16, 128)
   --nodes N          over node servers on this machine, with the faults of nodes; pmi-host only
+  --hosts N          the same over hosts in network and mount name spaces, with the faults of starts; for root
   --fault NAME       only this fault; may be repeated
   --phase NAME       only this phase; may be repeated
   --against COMMAND  another launcher beside pmi-host; may be repeated
@@ -110,7 +115,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 fn run(wish: &Wish) -> Result<(PoolState, Option<String>), String> {
     let mut launchers = Vec::new();
     if !wish.is_without_ours {
-        launchers.push(Launcher::ours(wish.ours.as_deref(), wish.selection.nodes)?);
+        launchers.push(Launcher::ours(wish.ours.as_deref(), &wish.selection)?);
     }
     let ours = launchers.first().map(|launcher| launcher.label.clone());
     for line in &wish.against {
@@ -137,8 +142,11 @@ fn run(wish: &Wish) -> Result<(PoolState, Option<String>), String> {
 fn state_file(selection: &Selection) -> Result<PathBuf, String> {
     let directory = toolchain::target_directory().join("faults");
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    let nodes =
-        if selection.nodes > 0 { format!("-nodes-{}", selection.nodes) } else { String::new() };
+    let nodes = match (selection.nodes, selection.has_hosts) {
+        (0, _) => String::new(),
+        (nodes, false) => format!("-nodes-{nodes}"),
+        (nodes, true) => format!("-hosts-{nodes}"),
+    };
     Ok(directory.join(format!("seed-{}{nodes}.jsonl", selection.seed)))
 }
 
@@ -177,12 +185,12 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
 
 fn print_list(selection: &Selection) {
     println!("faults:\n");
-    for (fault, about) in FAULTS.iter().chain(NODE_FAULTS) {
-        println!("  {:<16} {about}", name(fault));
+    for (fault, about) in FAULTS.iter().chain(NODE_FAULTS).chain(HOST_FAULTS) {
+        println!("  {:<21} {about}", name(fault));
     }
     println!("\nphases:\n");
     for (phase, about) in PHASES {
-        println!("  {:<16} {about}", name(phase));
+        println!("  {:<21} {about}", name(phase));
     }
     println!("\ncases of seed {}:\n", selection.seed);
     for case in list(selection) {
@@ -193,11 +201,14 @@ fn print_list(selection: &Selection) {
 fn parse(arguments: &[String]) -> Result<Wish, String> {
     let mut arguments = Arguments::new(arguments, "cargo xtask faults --help");
     let time = arguments.value("--seconds")?.map(Duration::from_secs);
+    let hosts: Option<u32> = arguments.value("--hosts")?;
+    let nodes: Option<u32> = arguments.value("--nodes")?;
     let selection = Selection {
         seed: arguments.value("--seed")?.unwrap_or(1),
         cases: arguments.value("--cases")?,
         sizes: arguments.values("--size")?,
-        nodes: arguments.value("--nodes")?.unwrap_or(0),
+        nodes: hosts.or(nodes).unwrap_or(0),
+        has_hosts: hosts.is_some(),
         faults: arguments.values_by("--fault", named)?,
         phases: arguments.values_by("--phase", named)?,
     };
@@ -221,7 +232,16 @@ fn parse(arguments: &[String]) -> Result<Wish, String> {
         return Err("a case needs two ranks".into());
     }
     if wish.selection.nodes > 0 && !wish.against.is_empty() {
-        return Err("--nodes is for pmi-host alone".into());
+        return Err("--nodes and --hosts are for pmi-host alone".into());
+    }
+    if nodes.is_some() && hosts.is_some() {
+        return Err("--hosts says the number of nodes".into());
+    }
+    if hosts.is_some_and(|hosts| !(1..=200).contains(&hosts)) {
+        return Err("--hosts needs a number from 1 to 200".into());
+    }
+    if hosts.is_some() && !rustix::process::geteuid().is_root() {
+        return Err("--hosts makes name spaces, which only root may".into());
     }
     if wish.is_without_ours && wish.against.is_empty() {
         return Err("--only-against needs an --against".into());
@@ -249,6 +269,7 @@ mod tests {
             cases: Some(20),
             sizes: vec![2, 16],
             nodes: 0,
+            has_hosts: false,
             faults: vec![Fault::Exit],
             phases: vec![],
         };
@@ -261,6 +282,8 @@ mod tests {
     fn senseless_arguments_are_rejected() {
         for line in [
             "--nodes_3_--against_x",
+            "--nodes_3_--hosts_3",
+            "--hosts_0",
             "--seed",
             "--seed_x",
             "--size_1",

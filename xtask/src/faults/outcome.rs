@@ -17,6 +17,12 @@ pub(super) struct CaseOutcome {
     pub(super) lost: u64,
     /// A process was killed that the launcher had not started.
     pub(super) strangers_killed: bool,
+    /// Files that the run has left, with their hosts.
+    #[serde(default)]
+    pub(super) files: Vec<String>,
+    /// Number of pieces of the key of the run that were shown.
+    #[serde(default)]
+    pub(super) shown_keys: u64,
     /// The run came as far as its fault. Else the launcher ended, or hung, before.
     #[serde(rename = "happened")]
     pub(super) has_happened: bool,
@@ -29,12 +35,14 @@ pub(super) struct CaseOutcome {
 /// A kind of defect: its short name, and its test.
 type Defect = (&'static str, fn(&CaseOutcome) -> bool);
 
-pub(super) const DEFECTS: [Defect; 5] = [
+pub(super) const DEFECTS: [Defect; 7] = [
     ("hang", |outcome| outcome.code.is_none()),
     ("orphan", |outcome| !outcome.orphans.is_empty()),
     ("code", |outcome| outcome.is_wrong),
     ("lost", |outcome| outcome.lost > 0),
     ("foreign", |outcome| outcome.strangers_killed),
+    ("files", |outcome| !outcome.files.is_empty()),
+    ("key", |outcome| outcome.shown_keys > 0),
 ];
 
 impl CaseOutcome {
@@ -72,6 +80,13 @@ impl CaseOutcome {
         }
         if self.strangers_killed {
             words.push("a process killed that was not of the run".into());
+        }
+        if !self.files.is_empty() {
+            let some = &self.files[..self.files.len().min(4)];
+            words.push(format!("{} files left: {}", self.files.len(), some.join(", ")));
+        }
+        if self.shown_keys > 0 {
+            words.push(format!("{} pieces of the key shown", self.shown_keys));
         }
         if !self.has_happened {
             words.push("(the fault did not happen)".into());
@@ -123,7 +138,9 @@ mod tests {
             CaseOutcome { is_wrong: true, ..good.clone() },
             CaseOutcome { orphans: vec!["sleep".into()], ..good.clone() },
             CaseOutcome { lost: 1, ..good.clone() },
-            CaseOutcome { strangers_killed: true, ..good },
+            CaseOutcome { strangers_killed: true, ..good.clone() },
+            CaseOutcome { files: vec!["tmp/stage".into()], ..good.clone() },
+            CaseOutcome { shown_keys: 1, ..good },
         ] {
             assert!(!bad.is_good(), "{bad:?}");
             assert!(!bad.describe(&case(Fault::Exit, FaultPhase::Put, 3)).is_empty(), "{bad:?}");

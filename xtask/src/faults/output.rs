@@ -1,6 +1,6 @@
 //! The output of a launcher: numbered lines of ranks, and its own messages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The output of a run, taken in pieces.
 #[derive(Debug, Default)]
@@ -13,6 +13,8 @@ pub(super) struct OutputLines {
     rest: Vec<u8>,
     /// The last of all other lines.
     words: Vec<String>,
+    /// All other lines, up to a limit.
+    said: Vec<u8>,
 }
 
 impl OutputLines {
@@ -36,6 +38,10 @@ impl OutputLines {
                 self.words.remove(0);
             }
             self.words.push(printable(line));
+            if self.said.len() < SAID_MAX {
+                self.said.extend_from_slice(line);
+                self.said.push(b'\n');
+            }
             return;
         }
         match parse(line) {
@@ -53,6 +59,11 @@ impl OutputLines {
 
     pub(super) const fn torn(&self) -> u64 {
         self.torn
+    }
+
+    /// All lines that are not those of a rank.
+    pub(super) fn said(&self) -> Vec<u8> {
+        [&self.said[..], &self.rest].concat()
     }
 
     /// The last messages of the launcher.
@@ -80,6 +91,19 @@ fn parse(line: &[u8]) -> Option<(u32, u64)> {
 const FILL_LEN: usize = 44;
 /// Enough for the message of a launcher.
 const WORDS_MAX: usize = 12;
+/// Enough for all messages of a run.
+const SAID_MAX: usize = 1 << 20;
+
+/// Number of lines of `shown` with a piece of a key in `keys`: 16 hexadecimal digits in a row.
+pub(super) fn shown_keys(keys: &[u8], shown: &[u8]) -> u64 {
+    let is_key = |piece: &[u8]| piece.iter().all(u8::is_ascii_hexdigit);
+    let pieces: BTreeSet<&[u8]> = keys.windows(KEY_PIECE).filter(|piece| is_key(piece)).collect();
+    let has_piece = |line: &&[u8]| line.windows(KEY_PIECE).any(|window| pieces.contains(window));
+    shown.split(|byte| *byte == b'\n').filter(has_piece).count() as u64
+}
+
+/// Length of a piece of a key that nobody may see.
+const KEY_PIECE: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -108,6 +132,15 @@ mod tests {
         let joined = format!("#0 1 ....{}", line(1, 0));
         lines.take(joined.as_bytes());
         assert_eq!((lines.missing(1, 1), lines.torn()), (1, 2));
+    }
+
+    #[test]
+    fn line_with_a_piece_of_a_key_is_counted_and_no_other() {
+        let keys = b"0123456789abcdef0011 more\nELF\n";
+        let shown = |text: &str| shown_keys(keys, text.as_bytes());
+        assert_eq!(shown("its starter wrote '123456789abcdef00'\nother\n"), 1);
+        assert_eq!(shown("0123456789abcdef\n0123456789abcdef0011\n"), 2);
+        assert_eq!(shown("0123456789abcde\nffffffffffffffffffff\nf0011 more\n"), 0);
     }
 
     #[test]

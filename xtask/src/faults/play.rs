@@ -4,13 +4,15 @@
 use super::case::FaultCase;
 use super::control::{self, Control, Event, Reading, Stop};
 use super::detect::{MARK, RunProcesses};
-use super::launcher::{Launcher, LauncherKind};
+use super::hosts::{self, CaseHosts};
+use super::launcher::{Launcher, LauncherKind, result_file, unreadable_rank};
 use super::outcome::CaseOutcome;
-use super::output::OutputLines;
+use super::output::{OutputLines, shown_keys};
 use super::table::{Fault, FaultPhase};
 use crate::processes::{self, Process};
 use rustix::process::{getpid, set_child_subreaper};
 use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -28,6 +30,9 @@ const LIMIT: Duration = Duration::from_secs(90);
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// The same if the launcher, or its guard, was killed.
 pub(super) const GRACE_WITHOUT_LAUNCHER: Duration = Duration::from_secs(10);
+
+/// Number of ranks that leave daemons before two signals.
+const DAEMONS: usize = 3;
 
 /// A run that is being played.
 pub(super) struct Play<'a> {
@@ -51,6 +56,10 @@ pub(super) struct Play<'a> {
     pub(super) promised: Vec<(u32, u64)>,
     /// A remark on what could not be done as it is meant.
     pub(super) note: String,
+    /// What other commands have shown of the run.
+    pub(super) shown: Vec<u8>,
+    /// Hosts of the run, which end behind it.
+    pub(super) hosts: CaseHosts,
 }
 
 /// Plays a case in `directory`, which is empty. The process must have no other child.
@@ -68,6 +77,10 @@ pub(super) fn play(
     let listener =
         UnixListener::bind(directory.join("s")).map_err(|error| failed("socket", &error))?;
     fs::write(directory.join("no-program"), "").map_err(|error| failed("no-program", &error))?;
+    if launcher.has_other_user(case) {
+        open_to_others(launcher, directory).map_err(|error| failed("files", &error))?;
+    }
+    let hosts = CaseHosts::start(launcher, directory)?;
 
     let mark = format!("{}.{}", getpid().as_raw_nonzero(), case.id);
     let mut command = launcher.command(case, directory);
@@ -116,7 +129,12 @@ pub(super) fn play(
         launcher,
         directory,
         control: Control::new(received, case.ranks, SILENCE, LIMIT),
-        run: RunProcesses { root: getpid().as_raw_nonzero().get(), mark, launcher: pid },
+        run: RunProcesses {
+            root: getpid().as_raw_nonzero().get(),
+            mark,
+            launcher: pid,
+            others: hosts.holders(),
+        },
         output,
         errors,
         reading,
@@ -127,6 +145,8 @@ pub(super) fn play(
         has_happened: false,
         promised: Vec::new(),
         note: String::new(),
+        shown: Vec::new(),
+        hosts,
     };
     let stop = match play.steps() {
         Ok(()) => play.control.wait_for_end(),
@@ -139,8 +159,19 @@ pub(super) fn play(
 pub(super) fn give_up() -> ! {
     let root = getpid().as_raw_nonzero().get();
     // No process has this session, and none this mark.
-    RunProcesses { root, mark: String::from("\n"), launcher: -1 }.kill();
+    RunProcesses { root, mark: String::from("\n"), launcher: -1, others: Vec::new() }.kill();
     std::process::exit(1)
+}
+
+/// Lets another user start the ranks of a case, whose program that user may execute and not read.
+fn open_to_others(launcher: &Launcher, directory: &Path) -> std::io::Result<()> {
+    let rank = unreadable_rank(directory);
+    fs::copy(launcher.pmix_rank.as_deref().unwrap_or(&launcher.rank), &rank)?;
+    for (file, mode) in [(&rank, 0o711), (&directory.join("s"), 0o777), (&directory.into(), 0o777)]
+    {
+        fs::set_permissions(file, fs::Permissions::from_mode(mode))?;
+    }
+    Ok(())
 }
 
 fn wait_for(mut child: std::process::Child, events: Sender<Event>) {
@@ -170,7 +201,9 @@ impl Play<'_> {
         let (fault, phase) = (case.fault, case.phase);
         if phase == FaultPhase::Before && !fault.is_of_rank() {
             self.await_launcher();
-            thread::sleep(Duration::from_micros(case.delay_us));
+            // The delay of two signals is that between them.
+            let limit_us = if fault == Fault::LauncherSignalTwice { 6000 } else { u64::MAX };
+            thread::sleep(Duration::from_micros(case.delay_us % limit_us));
             self.happen()?;
         }
         self.gather()?;
@@ -190,8 +223,9 @@ impl Play<'_> {
 
     /// Waits until the process has become the launcher: a shell, or what sets the terminal, was it before.
     fn await_launcher(&self) {
-        let is_other =
-            |process: Process| ["sh", "dash", "bash", "setsid"].contains(&&*process.name);
+        let is_other = |process: Process| {
+            ["sh", "dash", "bash", "setsid", "setpriv"].contains(&&*process.name)
+        };
         while processes::process(self.run.launcher).is_some_and(is_other) {
             thread::sleep(Duration::from_micros(200));
         }
@@ -242,12 +276,29 @@ impl Play<'_> {
 
     /// The first orders of a rank.
     fn greet(&mut self, place: usize) {
-        if self.case.is_stubborn && self.control.ranks[place].rank != self.victim {
+        let case = self.case;
+        if case.fault == Fault::LauncherSignalTwice {
+            self.prepare_for_signals(place);
+        } else if case.is_stubborn && self.control.ranks[place].rank != self.victim {
             self.control.order(place, "stubborn");
         }
         // A disk that is full is noticed in the phase of the case, or as soon as a rank can.
         if self.case.fault != Fault::DiskFull || self.case.phase == FaultPhase::Before {
             self.control.order(place, "lines 10");
+        }
+    }
+
+    /// What a rank does before two signals: the first ones leave a daemon each, which mostly ignores signals, and in
+    /// a quarter of the cases all ranks take long to end.
+    fn prepare_for_signals(&mut self, place: usize) {
+        let form = self.case.form;
+        if place < DAEMONS {
+            let bare = if form & 1 == 0 { "bare" } else { "" };
+            let deaf = if form & 6 == 0 { "" } else { "deaf" };
+            self.control.order(place, &format!("daemon {bare}{deaf}"));
+        }
+        if form & 24 == 0 {
+            self.control.order(place, "slow 4500");
         }
     }
 
@@ -390,9 +441,15 @@ impl Play<'_> {
         }
         let stranger = self.stranger();
         let strangers_killed = code.is_some() && stranger == Some(false);
-        let orphans =
+        let orphans: Vec<String> =
             if code.is_some() { left.iter().map(Process::describe).collect() } else { vec![] };
+        let files = match code.is_some() && orphans.is_empty() {
+            true => self.await_removals(),
+            false => vec![],
+        };
+        let shown_keys = self.shown_keys();
         self.run.kill();
+        drop(std::mem::take(&mut self.hosts));
         let lost = match code.is_none() || case.fault.loses_output() {
             true => 0,
             false => self.lost(),
@@ -405,6 +462,8 @@ impl Play<'_> {
             orphans,
             lost,
             strangers_killed,
+            files,
+            shown_keys,
             has_happened: self.has_happened,
             seconds,
             note: format!("{}{}", self.note, words),
@@ -418,11 +477,35 @@ impl Play<'_> {
         missing.sum::<u64>() + lines.torn()
     }
 
+    /// Waits until the run has left no file, at most for the grace; gives those that it has left.
+    fn await_removals(&self) -> Vec<String> {
+        let until = Instant::now() + GRACE;
+        loop {
+            let left = hosts::left_files(self.directory);
+            if left.is_empty() || Instant::now() > until {
+                return left;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Number of lines with a piece of the key that the starters have received, in all that the run has shown.
+    fn shown_keys(&self) -> u64 {
+        let Ok(keys) = fs::read(hosts::starter_input(self.directory)) else { return 0 };
+        let said = |lines: &Mutex<OutputLines>| {
+            lines.lock().unwrap_or_else(PoisonError::into_inner).said()
+        };
+        let result = fs::read(result_file(self.directory)).unwrap_or_default();
+        let all = [said(&self.output), said(&self.errors), result, self.shown.clone()];
+        all.iter().map(|shown| shown_keys(&keys, shown)).sum()
+    }
+
     /// Waits until no process of the run is alive, at most for the grace; gives those that are.
     fn await_ends(&self) -> Vec<Process> {
         let fault = self.case.fault;
-        let has_launcher =
-            !fault.kills_launcher() && fault != Fault::GuardKill && !fault.is_of_node();
+        let has_launcher = !fault.kills_launcher()
+            && !matches!(fault, Fault::GuardKill | Fault::Stage)
+            && !fault.is_of_node();
         let until = Instant::now() + if has_launcher { GRACE } else { GRACE_WITHOUT_LAUNCHER };
         let stranger = self.stranger_pid();
         loop {

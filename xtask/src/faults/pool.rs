@@ -9,6 +9,7 @@ use crate::process;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -122,8 +123,17 @@ pub(super) fn run(
     if state.done.is_empty() {
         file.write_all(state.head()?.as_bytes()).map_err(lost)?;
     }
-    let scratch = tempfile::Builder::new().prefix("pmi-faults.").tempdir();
+    // Cases with places of their own see another `/tmp`.
+    let below = if launchers.iter().any(Launcher::has_places) {
+        "/var/tmp".into()
+    } else {
+        env::temp_dir()
+    };
+    let scratch = tempfile::Builder::new().prefix("pmi-faults.").tempdir_in(below);
     let scratch = scratch.map_err(|error| error.to_string())?;
+    let launchers: Result<Vec<Launcher>, String> =
+        launchers.iter().map(|launcher| launcher.within(scratch.path())).collect();
+    let launchers = launchers?;
     let mut wanted = Vec::new();
     for case in list(&state.selection) {
         for launcher in launchers.iter().filter(|launcher| launcher.meets(&case)) {
@@ -209,11 +219,13 @@ fn in_process_of_its_own(
     // A session of its own: a key that ends the suite ends no case in its middle, whose end would be ours.
     // Signals that are ignored here (`nohup`, `&` of a script) would be so in launchers, which honour that.
     let mut command = Command::new("env");
-    command
-        .args(["--default-signal", "setsid"])
-        .arg(own)
-        .args(["faults", PLAY])
-        .current_dir(process::root());
+    command.args(["--default-signal", "setsid"]);
+    if order.launcher.has_hosts {
+        command.args(["unshare", "--net", "--mount", "--uts"]);
+    } else if order.launcher.has_places() {
+        command.args(["unshare", "--mount"]);
+    }
+    command.arg(own).args(["faults", PLAY]).current_dir(process::root());
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("env: {error}"))?;
     let stdin = child.stdin.take();
@@ -267,6 +279,7 @@ mod tests {
             cases: Some(3),
             sizes: vec![2, 16],
             nodes: 8,
+            has_hosts: true,
             faults: vec![Fault::Exit],
             phases: vec![FaultPhase::Put],
         };

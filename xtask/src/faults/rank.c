@@ -1,7 +1,8 @@
 /* A rank that does what the fault suite orders, one line at a time, over a socket that no launcher knows.
 
-   Usage: rank SOCKET [clean]
+   Usage: rank SOCKET [clean | hidden]
    `clean` starts the program again with an empty environment; what it needs of it follows as arguments.
+   `hidden` makes the process one that is not dumped, so that only root may read its descriptors in /proc.
 
    It reports `hello RANK PID`, `at COMMAND` when a request is on its way, `done COMMAND` when it has been
    answered, and `failed COMMAND` otherwise. It survives the loss of its PMI connection on purpose: to end it
@@ -15,7 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -270,9 +273,12 @@ static int write_lines(long count)
     return 1;
 }
 
+/* Signals that end runs. */
+static const int ENDS[] = {SIGTERM, SIGINT, SIGHUP};
+
 /* Starts processes that stay: `deep` in sessions of their own and without their parent, `bare` with an empty
-   environment, with no descriptor of ours but the standard ones. */
-static void start_sleepers(long count, int deep, int bare)
+   environment, `deaf` ignoring the signals that end runs, with no descriptor of ours but the standard ones. */
+static void start_sleepers(long count, int deep, int bare, int deaf)
 {
     for (long i = 0; i < count; i++) {
         pid_t child = fork();
@@ -296,6 +302,8 @@ static void start_sleepers(long count, int deep, int bare)
             /* Two levels: the parent of the second one is no rank. */
             fork();
         }
+        for (size_t at = 0; deaf && at < sizeof ENDS / sizeof *ENDS; at++)
+            signal(ENDS[at], SIG_IGN);
         char *words[] = {(char *) "sleep", (char *) "300", NULL};
         char *empty[] = {NULL};
         execve("/bin/sleep", words, bare ? empty : environ);
@@ -306,6 +314,35 @@ static void start_sleepers(long count, int deep, int bare)
 static void ignore(int signal)
 {
     (void) signal;
+}
+
+static volatile sig_atomic_t its_end;
+static long end_ms;
+
+/* Ends as by the signal, but not at once: a program that saves its state takes its time. */
+static void end_late(int number)
+{
+    struct itimerval wait = {.it_value = {end_ms / 1000, end_ms % 1000 * 1000}};
+    if (!its_end) {
+        its_end = number;
+        setitimer(ITIMER_REAL, &wait, NULL);
+    }
+}
+
+static void end_now(int number)
+{
+    (void) number;
+    signal(its_end, SIG_DFL);
+    raise(its_end);
+}
+
+static void be_slow(long ms)
+{
+    struct sigaction late = {.sa_handler = end_late}, now = {.sa_handler = end_now};
+    end_ms = ms;
+    sigaction(SIGALRM, &now, NULL);
+    for (size_t at = 0; at < sizeof ENDS / sizeof *ENDS; at++)
+        sigaction(ENDS[at], &late, NULL);
 }
 
 static void obey(char *line)
@@ -345,9 +382,11 @@ static void obey(char *line)
     } else if (!strcmp(word, "lines"))
         does_well = write_lines(atol(argument));
     else if (!strcmp(word, "daemon"))
-        start_sleepers(1, 1, !strcmp(argument, "bare"));
+        start_sleepers(1, 1, strstr(argument, "bare") != NULL, strstr(argument, "deaf") != NULL);
     else if (!strcmp(word, "children"))
-        start_sleepers(atol(argument), 0, 0);
+        start_sleepers(atol(argument), 0, 0, 0);
+    else if (!strcmp(word, "slow"))
+        be_slow(atol(argument));
     else if (!strcmp(word, "stubborn"))
         signal(SIGTERM, ignore);
     else
@@ -386,6 +425,8 @@ int main(int argc, char **argv)
     socket_path = argv[1];
     if (argc > 2 && !strcmp(argv[2], "clean"))
         start_clean(argv);
+    if (argc > 2 && !strcmp(argv[2], "hidden"))
+        prctl(PR_SET_DUMPABLE, 0);
     for (int at = 3; argc > 2 && !strcmp(argv[2], "cleaned") && at < argc; at++)
         putenv(argv[at]);
     signal(SIGPIPE, SIG_IGN);

@@ -3,7 +3,7 @@
 use super::case::FaultCase;
 use super::outcome::{CaseOutcome, DEFECTS};
 use super::pool::PoolState;
-use super::table::{FAULTS, Fault, NODE_FAULTS, name};
+use super::table::{FAULTS, Fault, HOST_FAULTS, NODE_FAULTS, name};
 use crate::page;
 
 /// Counts of one launcher, over some of its cases.
@@ -76,7 +76,7 @@ pub(super) fn render(states: &[PoolState]) -> String {
         let counts = Counts::of(all(states, label).iter().map(|(_, outcome)| outcome));
         [label.clone()].into_iter().chain(counts.cells()).collect()
     };
-    let header = "launcher|runs|hangs|orphans|wrong exit codes|lost data|foreign processes killed";
+    let header = "launcher|runs|hangs|orphans|wrong exit codes|lost data|foreign processes killed|files left|keys shown";
     let header: Vec<&str> = header.split('|').collect();
     let mut text = page::table(
         &header,
@@ -96,7 +96,7 @@ pub(super) fn render(states: &[PoolState]) -> String {
     let is_met = |(fault, _): &&(Fault, &str)| {
         states.iter().flat_map(|state| state.done.values()).any(|(case, _)| case.fault == *fault)
     };
-    let rows = FAULTS.iter().chain(NODE_FAULTS).filter(is_met).map(by_fault);
+    let rows = FAULTS.iter().chain(NODE_FAULTS).chain(HOST_FAULTS).filter(is_met).map(by_fault);
     text + &page::table(&header, [":--", ":--"], &rows.collect::<Vec<_>>())
 }
 
@@ -106,14 +106,19 @@ pub(super) fn render(states: &[PoolState]) -> String {
 ///
 /// The page cannot be read or written, or does not have the marks.
 pub(super) fn write(states: &[PoolState]) -> Result<(), String> {
-    let is_over_nodes = states.iter().any(|state| state.selection.nodes > 0);
-    let marks = if is_over_nodes { NODE_MARKS } else { MARKS };
+    let is_any = |is: fn(&PoolState) -> bool| states.iter().any(is);
+    let marks = match () {
+        () if is_any(|state| state.selection.has_hosts) => HOST_MARKS,
+        () if is_any(|state| state.selection.nodes > 0) => NODE_MARKS,
+        () => MARKS,
+    };
     page::write(PAGE, marks, &render(states))
 }
 
 const PAGE: &str = "docs/reliability.md";
 const MARKS: [&str; 2] = ["<!-- faults -->", "<!-- end faults -->"];
 const NODE_MARKS: [&str; 2] = ["<!-- faults over nodes -->", "<!-- end faults over nodes -->"];
+const HOST_MARKS: [&str; 2] = ["<!-- faults over hosts -->", "<!-- end faults over hosts -->"];
 
 #[cfg(test)]
 mod tests {
@@ -133,8 +138,8 @@ mod tests {
             state.done.insert(("a".into(), case.id), (case, good.clone()));
         }
         let text = render(&[state.clone()]);
-        assert!(text.contains("| a | 10 | 0 | 0 | 0 | 0 | 0 |"), "{text}");
-        assert!(text.contains("| b | 10 | 0 | 3 | 0 | 0 | 0 |"), "{text}");
+        assert!(text.contains("| a | 10 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |"), "{text}");
+        assert!(text.contains("| b | 10 | 0 | 3 | 0 | 0 | 0 | 0 | 0 |"), "{text}");
         assert!(text.contains("| `daemon` | 0 of 10 | 3 orphan of 10 |"), "{text}");
         assert!(!text.contains("`exit`"), "{text}");
         assert_eq!((bad(&state, "a"), bad(&state, "b")), (0, 3));
@@ -143,7 +148,8 @@ mod tests {
     #[test]
     fn page_has_a_place_for_the_tables() {
         let document = std::fs::read_to_string(crate::process::root().join(PAGE)).unwrap();
-        assert!(page::replace(&document, MARKS, "new\n").is_ok());
-        assert!(page::replace(&document, NODE_MARKS, "new\n").is_ok());
+        for marks in [MARKS, NODE_MARKS, HOST_MARKS] {
+            assert!(page::replace(&document, marks, "new\n").is_ok(), "{marks:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A fault; described in [`FAULTS`] and [`NODE_FAULTS`].
+/// A fault; described in [`FAULTS`], [`NODE_FAULTS`] and [`HOST_FAULTS`].
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Fault {
@@ -27,8 +27,13 @@ pub(super) enum Fault {
     Children,
     DiskFull,
     Inherited,
+    LauncherSignalTwice,
+    Pause,
+    UnreadableProc,
     NodeKill,
     NodeStop,
+    Stage,
+    KeyEcho,
 }
 
 /// The time of a fault; described in [`PHASES`].
@@ -69,12 +74,36 @@ pub(super) const FAULTS: &[(Fault, &str)] = &[
     (Fault::Children, "a rank leaves 64 processes in its group, and exits with a code"),
     (Fault::DiskFull, "output goes to a full disk"),
     (Fault::Inherited, "the launcher has a child of the shell it replaced; a rank exits"),
+    (
+        Fault::LauncherSignalTwice,
+        "ranks leave daemons, and the launcher receives INT, TERM or HUP twice, 0 to 4 s apart",
+    ),
+    (
+        Fault::Pause,
+        "a node server, the launcher or all processes are stopped for longer than a silent node may be",
+    ),
+    (
+        Fault::UnreadableProc,
+        "/proc of PMIx ranks cannot be read: mode 711 and another user, or not dumpable; a rank exits",
+    ),
 ];
 
 /// Description of the faults of runs over several nodes.
 pub(super) const NODE_FAULTS: &[(Fault, &str)] = &[
     (Fault::NodeKill, "the server of a node receives KILL"),
     (Fault::NodeStop, "the server of a node receives STOP, and is silent from then on"),
+];
+
+/// Description of the faults of runs over hosts, which a command starts.
+pub(super) const HOST_FAULTS: &[(Fault, &str)] = &[
+    (
+        Fault::Stage,
+        "the launcher receives INT or TERM while it sends itself to the hosts and starts",
+    ),
+    (
+        Fault::KeyEcho,
+        "the starter writes its input to an output; half of the time a node is killed",
+    ),
 ];
 
 /// Description of every phase.
@@ -114,12 +143,19 @@ impl Fault {
     pub(super) const fn loses_output(self) -> bool {
         self.kills_launcher()
             || matches!(self, Self::Unread | Self::Streams | Self::DiskFull | Self::HangUp)
+            // The second signal ends the wait for the reader.
+            || matches!(self, Self::LauncherSignalTwice | Self::Stage)
             || self.is_of_node()
     }
 
     /// It takes a node from the run.
     pub(super) const fn is_of_node(self) -> bool {
-        matches!(self, Self::NodeKill | Self::NodeStop)
+        matches!(self, Self::NodeKill | Self::NodeStop | Self::KeyEcho)
+    }
+
+    /// Only `pmi-host` is played with it.
+    pub(super) const fn is_of_ours(self) -> bool {
+        matches!(self, Self::Pause | Self::UnreadableProc | Self::Stage | Self::KeyEcho)
     }
 
     /// A rank does it by itself. Else it happens to the launcher or around it.
@@ -137,12 +173,14 @@ impl Fault {
                 | Self::Daemon
                 | Self::Children
                 | Self::Inherited
+                | Self::UnreadableProc
         )
     }
 
     /// There is such a case. A program that does not exist is found on the command line (`before`,
     /// `starting`) or in a spawn, which a rank can only ask for between two other requests. A node that is
-    /// silent before its ranks start may be one that takes long, for a minute.
+    /// silent before its ranks start may be one that takes long, for a minute; a pause, and an echo that a lost
+    /// node shows, come when all hosts have joined. A spawn with PMIx takes a program that PMIx knows.
     pub(super) const fn meets(self, phase: FaultPhase) -> bool {
         match self {
             Self::ExecFailure => matches!(
@@ -155,6 +193,11 @@ impl Fault {
                     | FaultPhase::Finalize
             ),
             Self::NodeStop => !matches!(phase, FaultPhase::Before),
+            Self::Pause | Self::KeyEcho => {
+                !matches!(phase, FaultPhase::Before | FaultPhase::Starting)
+            }
+            Self::Stage => matches!(phase, FaultPhase::Before),
+            Self::UnreadableProc => !matches!(phase, FaultPhase::Spawn),
             _ => true,
         }
     }
@@ -177,11 +220,14 @@ pub(super) fn expected_code(fault: Fault, phase: FaultPhase, variant: i32) -> i3
         // To leave without finalize is a failure, and so is to leave a fence waiting for ever.
         Fault::Exit if variant == 0 => i32::from(phase != FaultPhase::Ending),
         Fault::Exit | Fault::Stop | Fault::Abort | Fault::Flood | Fault::Unread => variant,
-        Fault::Daemon | Fault::Children | Fault::Inherited => variant,
+        Fault::Daemon | Fault::Children | Fault::Inherited | Fault::UnreadableProc => variant,
         Fault::Signal | Fault::LauncherSignal => 128 + variant,
+        Fault::LauncherSignalTwice | Fault::Stage => 128 + variant,
         // After finalize, the connection is not used any more.
         Fault::Close | Fault::Malformed => i32::from(phase != FaultPhase::Ending),
-        Fault::Streams | Fault::LauncherStop | Fault::GuardKill => 0,
+        Fault::Streams | Fault::LauncherStop | Fault::GuardKill | Fault::Pause => 0,
+        // A node is killed, or nothing happens.
+        Fault::KeyEcho => variant,
         Fault::LauncherKill | Fault::Clean => 128 + 9,
         Fault::HangUp => 128 + 1,
         // A spawn that cannot be done is answered with an error, and the job goes on.
@@ -203,16 +249,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn twenty_faults_ten_phases_and_three_sizes_have_names_of_their_own() {
-        assert_eq!((FAULTS.len(), PHASES.len(), SIZES.len()), (20, 10, 3));
+    fn faults_phases_and_sizes_have_names_of_their_own() {
+        assert_eq!((FAULTS.len(), PHASES.len(), SIZES.len()), (23, 10, 3));
         let faults: BTreeSet<String> = FAULTS.iter().map(|(fault, _)| name(fault)).collect();
         let phases: BTreeSet<String> = PHASES.iter().map(|(phase, _)| name(phase)).collect();
-        assert_eq!((faults.len(), phases.len()), (20, 10));
-        assert!(
-            NODE_FAULTS
-                .iter()
-                .all(|(fault, _)| fault.is_of_node() && !faults.contains(&name(fault)))
-        );
+        assert_eq!((faults.len(), phases.len()), (23, 10));
+        assert!(NODE_FAULTS.iter().all(|(fault, _)| fault.is_of_node()));
+        let mut others = NODE_FAULTS.iter().chain(HOST_FAULTS);
+        assert!(others.all(|(fault, _)| !faults.contains(&name(fault))));
         assert!(faults.contains("launcher-kill") && phases.contains("finalize"));
         assert!(FAULTS.iter().all(|(fault, _)| named(&name(fault)) == Some(*fault)));
         assert!(PHASES.iter().all(|(phase, _)| named(&name(phase)) == Some(*phase)));
@@ -229,6 +273,15 @@ mod tests {
             assert_eq!(expected_code(Fault::LauncherKill, phase, 0), 137);
             assert_eq!(expected_code(Fault::LauncherStop, phase, 0), 0);
         }
+    }
+
+    #[test]
+    fn run_that_was_paused_or_whose_key_was_echoed_is_unharmed() {
+        assert_eq!(expected_code(Fault::Pause, FaultPhase::Fence, 2), 0);
+        assert_eq!(expected_code(Fault::KeyEcho, FaultPhase::Fence, 0), 0);
+        assert_eq!(expected_code(Fault::KeyEcho, FaultPhase::Fence, 1), 1);
+        assert_eq!(expected_code(Fault::LauncherSignalTwice, FaultPhase::Put, 15), 143);
+        assert!(Fault::Stage.meets(FaultPhase::Before) && !Fault::Stage.meets(FaultPhase::Put));
     }
 
     #[test]

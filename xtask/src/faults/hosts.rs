@@ -1,0 +1,225 @@
+//! Hosts on this machine for one case, and a place of its own for the files of the case's processes.
+//!
+//! Each host is a network, mount and UTS name space that one process holds: with an address on a bridge, a name
+//! of its own, and a `/tmp` and `/dev/shm` that no other host sees. The process that plays the case is in the
+//! name spaces of the head. All of them end with the processes in them, so nothing is left on this machine.
+//!
+//! Node servers are started on these hosts by a script (`--starter-cmd`), in place of `ssh`.
+
+use super::launcher::Launcher;
+use crate::process;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// The hosts of a case.
+#[derive(Debug, Default)]
+pub(super) struct CaseHosts {
+    holders: Vec<Child>,
+}
+
+impl CaseHosts {
+    /// Gives this process, which is in a mount name space of its own, places for its files, and starts the hosts
+    /// of `launcher` if it has some. Files are in `directory`.
+    ///
+    /// # Errors
+    ///
+    /// A program or a privilege is missing.
+    pub(super) fn start(launcher: &Launcher, directory: &Path) -> Result<Self, String> {
+        let mut hosts = Self::default();
+        if !launcher.has_places() {
+            make_place(&place(directory, 0))?;
+            return Ok(hosts);
+        }
+        let own = place(directory, 0);
+        make_place(&own)?;
+        if launcher.has_hosts {
+            process::output(process::command("hostname").arg("head"))?;
+            ip(&["link", "set", "lo", "up"])?;
+            ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+            ip(&["link", "set", BRIDGE, "up"])?;
+            ip(&["address", "add", "10.99.0.254/24", "dev", BRIDGE])?;
+            for host in 1..=launcher.nodes {
+                hosts.add(host, &place(directory, host))?;
+            }
+            write_starters(directory)?;
+        }
+        mount(&own)?;
+        Ok(hosts)
+    }
+
+    fn add(&mut self, host: u32, place: &Path) -> Result<(), String> {
+        make_place(place)?;
+        let failed = |why: &dyn std::fmt::Display| format!("host n{host}: {why}");
+        let mut holder = Command::new("unshare");
+        holder.args(["--net", "--mount", "--uts", "sh", "-ec", HOLDER, "sh"]);
+        holder.arg(place).arg(host.to_string());
+        holder.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut holder = holder.spawn().map_err(|error| failed(&error))?;
+        let (pid, input, output) = (holder.id(), holder.stdin.take(), holder.stdout.take());
+        self.holders.push(holder);
+        let (Some(mut input), Some(output)) = (input, output) else {
+            return Err(failed(&"no pipes"));
+        };
+        let mut output = BufReader::new(output);
+        await_word(&mut output).map_err(|why| failed(&why))?;
+        let wire = format!("v{host}");
+        let pid = pid.to_string();
+        ip(&["link", "add", &wire, "type", "veth", "peer", "name", "eth0", "netns", &pid])?;
+        ip(&["link", "set", &wire, "master", BRIDGE, "up"])?;
+        fs::write(place.join("holder"), pid).map_err(|error| failed(&error))?;
+        input.write_all(b"\n").map_err(|error| failed(&error))?;
+        await_word(&mut output).map_err(|why| failed(&why))?;
+        // Its end ends the host.
+        if let Some(holder) = self.holders.last_mut() {
+            holder.stdin = Some(input);
+        }
+        Ok(())
+    }
+
+    /// The processes that hold the hosts, which belong to no run.
+    pub(super) fn holders(&self) -> Vec<i32> {
+        self.holders.iter().filter_map(|holder| i32::try_from(holder.id()).ok()).collect()
+    }
+}
+
+impl Drop for CaseHosts {
+    fn drop(&mut self) {
+        for holder in &mut self.holders {
+            drop(holder.stdin.take());
+            let _ = holder.kill();
+            let _ = holder.wait();
+        }
+    }
+}
+
+/// Files in the places of a case: what the run has left on its hosts.
+pub(super) fn left_files(directory: &Path) -> Vec<String> {
+    let mut left = Vec::new();
+    for host in 0.. {
+        let place = place(directory, host);
+        if !place.exists() {
+            return left;
+        }
+        let mut open: Vec<PathBuf> = FOLDERS.iter().map(|folder| place.join(folder)).collect();
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let name = entry.path();
+                let shown = name.strip_prefix(&place).unwrap_or(&name).display().to_string();
+                left.push(if host == 0 { shown } else { format!("n{host}:{shown}") });
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    open.push(name);
+                }
+            }
+        }
+    }
+    left
+}
+
+/// The directory with the files of a host, or of the head (0).
+pub(super) fn place(directory: &Path, host: u32) -> PathBuf {
+    directory.join(format!("place-{host}"))
+}
+
+/// File with all that starters have received on their standard input, in a case about that.
+pub(super) fn starter_input(directory: &Path) -> PathBuf {
+    directory.join("starter-input")
+}
+
+fn make_place(place: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", place.display());
+    for folder in FOLDERS {
+        let folder = place.join(folder);
+        fs::create_dir_all(&folder).map_err(failed)?;
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Puts the folders of the head's place where programs look for them.
+fn mount(place: &Path) -> Result<(), String> {
+    // Behind the last of these, programs of this machine that are below `/tmp` are out of sight.
+    for (folder, at) in FOLDERS.iter().zip(["/tmp", "/dev/shm"]).rev() {
+        let mut command = process::command("mount");
+        process::output(command.arg("--bind").arg(place.join(folder)).arg(at))?;
+    }
+    Ok(())
+}
+
+/// The scripts that start a command on a host, with the name of the host in front of it: one that does no more,
+/// and two that write their standard input to an output first, as a terminal does.
+fn write_starters(directory: &Path) -> Result<(), String> {
+    let shown = directory.display();
+    let enter = format!(
+        "place='{shown}'/place-${{1#n}}; shift\n\
+         exec nsenter --target \"$(cat \"$place/holder\")\" --net --mount --uts -- env TMPDIR=/tmp \"$@\"\n"
+    );
+    let input = starter_input(directory);
+    let echo = |descriptor: u32| {
+        format!(
+            "exec 3>&{descriptor}\n\
+             tee -a '{}' /dev/fd/3 | '{shown}'/{ENTER} \"$@\" 3>&-\n",
+            input.display()
+        )
+    };
+    for (name, script) in [(ENTER, enter), (ECHO_OUT, echo(1)), (ECHO_ERR, echo(2))] {
+        let path = directory.join(name);
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        fs::write(&path, format!("#!/bin/sh\n{script}")).map_err(failed)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn await_word(output: &mut BufReader<ChildStdout>) -> Result<(), String> {
+    let mut line = String::new();
+    output.read_line(&mut line).map_err(|error| error.to_string())?;
+    if line.trim() == "ready" { Ok(()) } else { Err("its name spaces cannot be made".into()) }
+}
+
+fn ip(words: &[&str]) -> Result<(), String> {
+    process::output(process::command("ip").args(words)).map(drop)
+}
+
+/// Names of the scripts.
+pub(super) const ENTER: &str = "enter";
+pub(super) const ECHO_OUT: &str = "echo-out";
+pub(super) const ECHO_ERR: &str = "echo-err";
+
+/// What holds a host: it makes the places, and waits for the wire and for its end.
+const HOLDER: &str = "hostname \"n$2\"
+    mount --bind \"$1/tmp\" /tmp
+    mount --bind \"$1/shm\" /dev/shm
+    ip link set lo up
+    echo ready
+    read wire
+    ip link set eth0 up
+    ip address add \"10.99.0.$2/24\" dev eth0
+    echo ready
+    read end || exit 0";
+
+/// Folders of a place, for `/tmp` and `/dev/shm`.
+const FOLDERS: [&str; 2] = ["tmp", "shm"];
+
+const BRIDGE: &str = "br0";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_in_a_place_is_left_and_named_with_its_host() {
+        let directory = tempfile::tempdir().unwrap();
+        for host in 0..3 {
+            make_place(&place(directory.path(), host)).unwrap();
+        }
+        assert_eq!(left_files(directory.path()), [""; 0]);
+        fs::create_dir(place(directory.path(), 2).join("tmp/stage")).unwrap();
+        fs::write(place(directory.path(), 2).join("tmp/stage/program"), "").unwrap();
+        fs::write(place(directory.path(), 0).join("shm/values"), "").unwrap();
+        let expected = ["shm/values", "n2:tmp/stage", "n2:tmp/stage/program"];
+        assert_eq!(left_files(directory.path()), expected);
+    }
+}

@@ -88,12 +88,39 @@ test("the film moves time and zoom by itself, has a caption for each shot, and e
   assert.ok(seen.every(([, step], at) => at === 0 || step >= seen[at - 1][1]), "time runs forward");
   // The first caption was seen above, and may have gone before the pause.
   const first = "Three processes were started. Each of them knows the way to its server, and nothing of the others.";
-  assert.equal(new Set([first, ...seen.map(([words]) => words)]).size, 7);
+  assert.equal(new Set([first, ...seen.map(([words]) => words)]).size, 8);
   assert.ok(new Set(seen.map(([, , scale]) => scale)).size > 5, "it zooms");
   assert.ok(seen.at(-1)[1] > paused);
   await page.getByRole("button", { name: "Now you: put, fence, get" }).click({ delay: 100 });
   await page.getByRole("heading", { name: "Put, fence, get" }).waitFor();
   await page.locator(".caption-bar").waitFor({ state: "hidden" });
+}, covered));
+
+test("the film says what happens while it happens", () => open(async (page) => {
+  await press(page, /^Watch, 40 s/);
+  await page.locator(".caption-bar").getByText("Three processes were started.").waitFor();
+  const shots = await page.evaluate(() => {
+    const { app } = globalThis.playground;
+    const shots = [];
+    app.pause();
+    while (app.film) {
+      app.film.advance(100);
+      const words = document.querySelector(".caption-bar [role=status]").textContent;
+      const sent = app.active.story.messages.filter((message) => message.sent[1] <= app.step);
+      const count = (name, up) => sent.filter((message) => message.name === name && message.up === up).length;
+      const one = { words, puts: count("put", true), fences: count("barrier_in", true), gets: count("get", false), goodbyes: count("finalize", true) };
+      if (app.film && app.film.passed >= app.film.shot.run) shots.push(one);
+    }
+    return shots;
+  });
+  const at = (words) => shots.filter((shot) => shot.words.includes(words));
+  for (const [words, is] of [
+    ["shakes hands", ({ puts }) => puts === 0], ["put: each rank", ({ puts, gets }) => puts === 3 && gets === 0], ["get: each rank", ({ gets, goodbyes }) => gets === 6 && goodbyes === 0],
+    ["MPI_Init returns", ({ gets, goodbyes }) => gets === 6 && goodbyes === 0], ["MPI_Finalize", ({ goodbyes }) => goodbyes === 3],
+  ]) {
+    assert.ok(at(words).length > 0, words);
+    assert.deepEqual(at(words).filter((shot) => !is(shot)), [], words);
+  }
 }, covered));
 
 test("a link to the film plays the film, and Escape ends it", () => open(async (page) => {

@@ -84,7 +84,7 @@ const LESSONS = [
     await toTheEnd(page);
     await press(page, /^rank 2: /);
   }],
-  ["Two fences that deadlock", "none", 2, async (page) => {
+  ["Fences of pairs", "none", 2, async (page) => {
     await toTheEnd(page);
     await tab(page, "State");
     await page.getByText("is awaited by rank 0").waitFor();
@@ -92,7 +92,7 @@ const LESSONS = [
     await press(page, /^Kill:/);
     await toTheEnd(page);
   }],
-  ["All-gather costs n²", "64", 2, async (page) => {
+  ["The price of an all-gather", "64", 2, async (page) => {
     await toTheEnd(page);
     await press(page, "Fold ranks that go through the same");
   }],
@@ -150,11 +150,91 @@ for (const [title, prediction, shots, task] of LESSONS) {
 }
 
 test("a prediction that was wrong is corrected at the end, and the next lesson is offered", () => open(async (page) => {
-  await lesson(page, "All-gather costs n²");
+  await lesson(page, "The price of an all-gather");
   await page.getByRole("group", { name: "Your prediction" }).getByRole("button", { name: "8", exact: true }).click({ delay: 100 });
   await toTheEnd(page);
   await press(page, "Fold ranks that go through the same");
   await page.getByText("Done. That was it. You predicted otherwise: it is 64.").waitFor();
   await press(page, "Next: Reading a stall report");
   await page.getByRole("heading", { name: "Reading a stall report" }).waitFor();
+}));
+
+/// What gives the answer of each question away.
+const ANSWERS = {
+  "Who am I?": /\brank (asks|requests|begins)|[Ii]t requests|negotiate/,
+  "Put, fence, get": /all enter a fence, and then|when rank 1|in the fence\.|behind it/,
+  "Why a fence?": /do not see|missing|too early|there is none|no such key/,
+  "A rank dies": /report/,
+  "Version mismatch": /alone|all the same|This one reports/,
+  Spawn: /ranks from 0|job of their own|0:0/,
+  "Reading a real trace": /one or more|cards of each node/,
+  "N copies of rank 0 of 1": /no message|no server|no process|[Nn]othing|is missing/,
+  "Fences of pairs": /deadlock|waits for a rank that waits|nothing moves|all three|circle/i,
+  "The price of an all-gather": /64|n²|n gets/,
+  "Reading a stall report": /[Rr]ank 2/,
+  "Losing a node": /to the head$|attach itself to the head/,
+  "PMIx and its price": /server describes|longest/,
+};
+
+test("what a lesson asks is answered at its end, and nowhere on its card before", () => open(async (page) => {
+  for (const [title] of LESSONS) {
+    await lesson(page, title);
+    const { before, because } = await page.evaluate(() => {
+      const card = document.querySelector(".lesson").cloneNode(true);
+      // The possible answers themselves.
+      card.querySelector(".predict .orders").remove();
+      const because = card.querySelector(".because");
+      because.remove();
+      card.querySelector(".foot .primary")?.remove();
+      card.querySelector(".predict p").remove();
+      return { before: [...card.querySelectorAll("h2, p, li")].map(({ textContent }) => textContent.replace(/^Lesson \d+ of 13/, "")), because: [because.hidden, because.textContent.length > 40] };
+    });
+    const given = before.filter((words) => ANSWERS[title].test(words));
+    assert.deepEqual(given, [], title);
+    assert.deepEqual(because, [true, true], title);
+  }
+}));
+
+test("the end of a lesson explains itself, and its way on lies under nothing", async () => {
+  for (const [width, height] of [[1440, 900], [1024, 700], [390, 844]]) {
+    await open(async (page) => {
+      for (const title of ["Put, fence, get", "The price of an all-gather", "A rank dies"]) {
+        await lesson(page, title);
+        await LESSONS.find(([name]) => name === title)[3](page);
+        await page.getByText("Done. That was it.").waitFor();
+        const next = page.getByRole("button", { name: /^Next: / });
+        // Within the card nothing has to be scrolled; a phone shows the whole card.
+        if (width < 500) await next.scrollIntoViewIfNeeded();
+        const seen = await next.evaluate((button) => {
+          const { left, top, right, bottom } = button.getBoundingClientRect();
+          const points = [[left + 4, top + 4], [right - 4, top + 4], [(left + right) / 2, (top + bottom) / 2], [left + 4, bottom - 4], [right - 4, bottom - 4]];
+          return points.map(([x, y]) => document.elementFromPoint(x, y)?.closest("button")?.textContent ?? null);
+        });
+        assert.ok(seen.every((words) => words?.startsWith("Next: ")), `${title}, ${width} × ${height}: ${seen}`);
+        assert.ok(await page.locator(".because").isVisible(), title);
+      }
+    }, { width, height });
+  }
+});
+
+test("each lesson begins unfolded and in its own view", () => open(async (page) => {
+  await lesson(page, "The price of an all-gather");
+  await toTheEnd(page);
+  await press(page, "Fold ranks that go through the same");
+  await press(page, "Fold handshakes");
+  await press(page, "Next: Reading a stall report");
+  await page.getByRole("heading", { name: "Reading a stall report" }).waitFor();
+  const state = () => page.evaluate(() => {
+    const { app } = globalThis.playground;
+    return [app.isFolded, app.isHandshakeFolded, app.view, app.active.rows.length];
+  });
+  assert.deepEqual(await state(), [false, false, "lanes", 4]);
+  await press(page, "Fold ranks that go through the same");
+  await page.getByRole("group", { name: "View" }).getByRole("button", { name: "Dialects" }).click();
+  for (const [title, lanes] of [["Spawn", 2], ["PMIx and its price", 3]]) {
+    await lesson(page, title);
+    await page.getByRole("img", { name: /^Sequence of / }).waitFor();
+    assert.deepEqual(await state(), [false, false, "lanes", lanes], title);
+    assert.equal(await page.locator(".goals .reached").count(), 0, "no goal is met by what was opened before");
+  }
 }));

@@ -492,6 +492,101 @@ test("a job that runs is watched, and what comes later is added", () => open(asy
   await page.getByText("The job has ended").waitFor();
 }));
 
+/// The lines of a trace of many ranks, which start and end for many screens without a message.
+function manyRanks(ranks) {
+  const lines = [{ pmi_trace: 1, started_unix_ns: 0, recorder: "a test", host: "n0", command: ["./many"], jobs: [{ job: 0, name: "kvs", ranks, spawner: null }] }];
+  let ns = 1e6;
+  const each = (apart, of) => {
+    for (let rank = 0; rank < ranks; rank++) lines.push({ time_ns: (ns += apart), job: 0, rank, ...of(rank) });
+  };
+  const say = (direction, bytes) => each(3000, (rank) => ({ session: rank, message: { direction, bytes: bytes(rank) } }));
+  each(50_000, (rank) => ({ started: { pid: 1000 + rank, host: "n0" } }));
+  ns += 5e7;
+  say("to_server", () => "cmd=init pmi_version=1 pmi_subversion=1\n");
+  say("to_client", () => "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n");
+  say("to_server", () => "cmd=barrier_in\n");
+  say("to_client", () => "cmd=barrier_out rc=0\n");
+  say("to_server", () => "cmd=finalize\n");
+  say("to_client", () => "cmd=finalize_ack rc=0\n");
+  each(40_000, () => ({ exited: { code: 0 } }));
+  return lines.map((line) => `${JSON.stringify(line)}\n`);
+}
+
+/// Number of messages between the edges of the diagram, and of places of it that are neither paper nor grid.
+const drawn = (page) => page.evaluate(async () => {
+  for (let count = 0; count < 3; count++) await new Promise((drawn) => requestAnimationFrame(drawn));
+  const { app } = globalThis.playground;
+  const [from, to] = [0, app.width].map((x) => app.axis.time((app.scroll + x) / app.scale));
+  const canvas = app.active.past;
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const parsed = (color) => [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
+  const [up, down] = [app.colors.up, app.colors.down].map(parsed);
+  let places = 0;
+  for (let at = 0; at < data.length; at += 4) {
+    if ([up, down].some((color) => color.every((part, index) => Math.abs(part - data[at + index]) < 60))) places += 1;
+  }
+  return { messages: app.active.story.messages.filter(({ sent: [ns] }) => ns >= from && ns <= to).length, places };
+});
+
+test("a trace of a thousand ranks opens with its messages in view", () => open(async (page) => {
+  await page.locator("input[type=file]").setInputFiles({ name: "many.trace", mimeType: "text/plain", buffer: Buffer.from(manyRanks(1000).join("")) });
+  await page.getByRole("button", { name: "ranks 0–3: recorded" }).waitFor();
+  const { messages, places } = await drawn(page);
+  assert.equal(messages, 6000);
+  assert.ok(places > 2000, `${places} places`);
+}));
+
+test("a live job that has ended opens with its messages in view, and shows no token", () => open(async (page) => {
+  const token = "5ec2e7a0b1c2d3e4";
+  const lines = manyRanks(1000);
+  await page.routeWebSocket(/^ws:\/\/127\.0\.0\.1:9\//, (socket) => {
+    setTimeout(() => {
+      for (const half of [lines.slice(0, 4000), lines.slice(4000)]) socket.send(Buffer.from(half.join("")));
+      socket.close();
+    }, 50);
+  });
+  await press(page, "Open a trace, a log or a live job");
+  await page.getByLabel("Address of the job").fill(`ws://127.0.0.1:9/?token=${token}`);
+  await press(page, "Watch");
+  await page.getByText("The job has ended").waitFor();
+  await page.getByRole("img", { name: /of 6000 messages/ }).waitFor();
+  const { messages, places } = await drawn(page);
+  assert.ok(messages > 1000 && places > 2000, `${messages} messages, ${places} places`);
+  assert.equal(await page.getByLabel("Scenario", { exact: true }).evaluate((list) => list.selectedOptions[0].textContent), "127.0.0.1:9");
+  const shown = () => page.evaluate(() => document.documentElement.outerHTML + document.title + location.href);
+  assert.ok(!(await shown()).includes(token));
+  // Nor in what is said of a launcher that is not there.
+  await page.routeWebSocket(/^ws:\/\/127\.0\.0\.1:10\//, (socket) => socket.close({ code: 4000, reason: "no" }));
+  await press(page, "Open a trace, a log or a live job");
+  await page.getByLabel("Address of the job").fill(`ws://127.0.0.1:10/?token=${token}`);
+  await press(page, "Watch");
+  await page.getByText("No launcher at 127.0.0.1:10 can be watched: no.").waitFor();
+  assert.ok(!(await shown()).includes(token));
+}));
+
+test("a picked message shows its bytes and its fields without scrolling", async () => {
+  for (const [width, height] of [[1440, 900], [1024, 700], [390, 844]]) {
+    await open(async (page) => {
+      for (const name of [/rank 0 → server: put card-0/, /server → rank 0: = addr-1/]) {
+        await page.getByRole("region", { name: "Events" }).getByRole("button", { name }).first().click({ delay: 60 });
+        await page.locator(".message .dump").waitFor();
+        await step(page);
+        const seen = await page.evaluate(() => {
+          const message = document.querySelector(".message");
+          const isSeen = (element) => {
+            const { left, right, top, bottom } = element.getBoundingClientRect();
+            return message.contains(document.elementFromPoint((left + right) / 2, (top + bottom) / 2));
+          };
+          const bytes = [...message.querySelectorAll(".hex b")];
+          return { bytes: bytes.length, hidden: bytes.filter((one) => !isSeen(one)).length, isInLines: new Set(bytes.slice(0, 8).map((one) => one.getBoundingClientRect().top)).size === 1, isField: isSeen(message.querySelector(".fields th")) };
+        });
+        assert.ok(seen.bytes > 20);
+        assert.deepEqual({ ...seen, bytes: 0 }, { bytes: 0, hidden: 0, isInLines: true, isField: true }, `${name}, ${width} × ${height}`);
+      }
+    }, { width, height, hasTouch: width < 500 });
+  }
+});
+
 test("a job of pmi-host is watched while it runs", () => open(async (page) => {
   // Two ranks say one line each, in the words of PMI-1, and stay.
   const rank = 'eval "printf \'cmd=init pmi_version=1 pmi_subversion=1\\n\' >&$PMI_FD"; sleep 600';

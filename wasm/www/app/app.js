@@ -2,7 +2,7 @@
 
 import { Axis } from "./axis.js";
 import { gap, Pane } from "./pane.js";
-import { firstFrom, sentUpTo } from "./search.js";
+import { firstFrom, sentFrom, sentUpTo } from "./search.js";
 import { KINDS } from "./transport.js";
 
 export class App {
@@ -88,6 +88,20 @@ export class App {
     this.seekIndex(Infinity);
     this.scroll = 0;
     this.pan(0);
+    this.seeMessages();
+  }
+
+  /// The last moment, and what led there.
+  followEnd() {
+    this.seekIndex(Infinity);
+    this.seeMessages();
+  }
+
+  /// Shows all of it where hardly a message is in view: a thousand processes start, and end, for many screens without one.
+  seeMessages() {
+    const [from, to] = [0, this.width].map((x) => this.axis.time((this.scroll + x) / this.scale));
+    const isSeen = ({ story: { messages } }) => sentFrom(messages, to) - sentFrom(messages, from) >= Math.min(messages.length, FEW);
+    if (!this.panes.some(isSeen)) this.fit(true);
   }
 
   /// Puts another run beside the others.
@@ -413,5 +427,7 @@ const UPDATE_MS = 90;
 const REST_MS = 450;
 /// How fast the moment moves at usual speed.
 const PACE_PX = 110;
+/// Fewer messages say nothing about a run.
+const FEW = 8;
 /// Room behind the end.
 const MARGIN_PX = 40;

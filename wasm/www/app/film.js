@@ -1,7 +1,7 @@
 // A film: shots that move time and zoom by themselves, each with a caption.
 
 /// One shot: `words` for the caption; time runs on to `until` (a step of the story) in `run` milliseconds, and stays for
-/// `hold`. `follow` is a lane, `tab` a tab or section of the panel.
+/// `hold`; with `ns`, to this time behind it. `follow` is a lane, `tab` a tab or section of the panel.
 export class Film {
   /// `panel` opens tabs; `onShot` is given each shot as it begins, and nothing at the end.
   constructor(app, { panel, onShot, onEnd }) {
@@ -34,7 +34,7 @@ export class Film {
     const { app, shot } = this;
     if (!shot) return this.end(true);
     this.from = app.axis.place(app.now);
-    const target = app.active.story.moments.findLast(({ step }) => step <= shot.until)?.ns ?? 0;
+    const target = shot.ns ?? app.active.story.moments.findLast(({ step }) => step <= shot.until)?.ns ?? 0;
     this.to = Math.max(app.axis.place(target), this.from);
     this.zoomFrom = { scale: app.scale, scroll: app.scroll };
     this.zoomTo = viewOf(app, this.from, this.to);

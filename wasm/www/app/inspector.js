@@ -49,6 +49,9 @@ export function messageView(app, command) {
     h("h3", { class: picked.up ? "up" : "down" }, picked.name || (picked.raw ? "bytes by hand" : "a message"),
       h("span", {}, `${from} → ${to}`)),
     MEANING[picked.name] && h("p", { class: "meaning" }, MEANING[picked.name]),
+    dump, picked.bytes.length > BYTES_MAX && h("p", { class: "aside" }, `and ${picked.bytes.length - BYTES_MAX} more`),
+    rows.length ? h("table", { class: "fields" }, h("caption", { class: "unseen" }, "Fields"), rows)
+      : h("p", { class: "warn" }, "These bytes are no message of PMI."),
     h("button", { type: "button", "aria-haspopup": "menu", onclick: ({ currentTarget }) => {
       const { left, bottom } = currentTarget.getBoundingClientRect();
       app.onMenu({ message: picked }, app.active, { x: left, y: bottom });
@@ -56,11 +59,7 @@ export function messageView(app, command) {
     h("dl", { class: "facts" },
       pair("sent", spoken(picked.sent[0])), pair("in transit", latency), pair("bytes", String(picked.bytes.length)),
       pair("arrived in", picked.parts.length === 1 ? "one piece" : `${picked.parts.length} pieces`)),
-    further(linksOf(picked), command),
-    rows.length ? h("table", { class: "fields" }, h("caption", { class: "aside" }, "Fields"), rows)
-      : h("p", { class: "warn" }, "These bytes are no message of PMI."),
-    h("h4", {}, "Bytes"), dump,
-    picked.bytes.length > BYTES_MAX && h("p", { class: "aside" }, `and ${picked.bytes.length - BYTES_MAX} more`));
+    further(linksOf(picked), command));
 }
 
 /// Where more of a message is found, and the command line that makes its run.

@@ -12,6 +12,7 @@ script all
   fence
   get card-$next
   get card-$prev
+  sleep 500
   finalize
 end
 `;
@@ -27,13 +28,15 @@ export function introShots(story) {
   const came = Math.max(...fence.inside.map((visit) => visit.came[1]));
   const left = Math.max(...fence.inside.map((visit) => visit.left[1]));
   const hello = sent("put", true, first) - 1;
+  const goodbye = story.messages.find((one) => one.name === "finalize").sent;
   return [
     { words: "Three processes were started. Each of them knows the way to its server, and nothing of the others.", until: 0, run: 0, hold: 4500, tab: "Keys" },
     { words: "Inside MPI_Init each shakes hands with the server: the protocol version, some limits, the name of the job.", until: hello, run: 2500, hold: 2000 },
     { words: "put: each rank leaves a card with its address. The server keeps it behind a curtain.", until: sent("put", false, last), run: 5000, hold: 2500, tab: "Keys" },
     { words: "fence: no rank goes on before all have come.", until: came - 1, run: 4000, hold: 1500 },
     { words: "The last rank is in. The fence lifts the curtain: every card is visible to all.", until: left, run: 3500, hold: 2500, tab: "Keys" },
-    { words: "get: each rank takes a copy of the cards of the others.", until: sent("get", false, last), run: 5500, hold: 1500 },
-    { words: "Now each rank has the address of every other: MPI_Init returns, and the program begins.", until: story.steps, run: 3000, hold: 2000 },
+    { words: "get: each rank takes a copy of the cards of the others.", until: sent("get", false, last), run: 5000, hold: 1000 },
+    { words: "Now each rank has the address of every other: MPI_Init returns, and the program begins.", until: goodbye[1] - 1, ns: goodbye[0] - 1, run: 2500, hold: 1000 },
+    { words: "At its end, inside MPI_Finalize, each rank says goodbye to the server.", until: story.steps, run: 1500, hold: 1000 },
   ];
 }

@@ -37,6 +37,7 @@ export class Teacher {
     const next = all[at + 1];
     this.goals = this.lesson.goals.map(([words]) => h("li", {}, words));
     this.verdict = h("p", { class: "verdict", role: "status" });
+    this.because = h("div", { class: "because", hidden: true }, (this.lesson.because ?? []).map((words) => h("p", {}, words)));
     this.onward = next && h("button", { type: "button", class: "primary", hidden: true, onclick: () => this.open(next.id) }, `Next: ${next.title}`);
     fill(this.element,
       h("div", { class: "row" }, h("h2", {}, h("small", {}, `${kind} ${at + 1} of ${all.length}`), this.lesson.title),
@@ -45,7 +46,7 @@ export class Teacher {
       this.lesson.film ? h("button", { type: "button", class: "watch", onclick: () => this.watch() }, icon("play"), "Watch it first")
         : h("button", { type: "button", class: "watch", onclick: () => this.next() }, icon("dice"), "Try the next seed"),
       h("p", { class: "task" }, this.lesson.task),
-      h("ol", { class: "goals" }, this.goals), this.verdict, this.onward);
+      h("ol", { class: "goals" }, this.goals), this.because, h("div", { class: "foot" }, this.verdict, this.onward));
   }
 
   /// The question that is answered before the run is played.
@@ -92,5 +93,10 @@ export class Teacher {
     if (this.verdict.textContent !== words) this.verdict.textContent = words;
     this.verdict.classList.toggle("reached", left === 0);
     if (this.onward) this.onward.hidden = left > 0;
+    if (this.because.hidden && left === 0) {
+      this.because.hidden = false;
+      // Where the card is higher than its place, what is new in it is seen.
+      this.element.scrollTop = this.element.scrollHeight;
+    }
   }
 }

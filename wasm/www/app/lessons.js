@@ -1,4 +1,4 @@
-// Thirteen lessons: each a scenario, a few sentences, a prediction, a film, a task, and a verdict that the page finds by itself.
+// Thirteen lessons: each a scenario, a few sentences, a prediction, a film, a task, a verdict that the page finds by itself, and the reason.
 
 import { value } from "./play.js";
 
@@ -6,16 +6,18 @@ import { LARGE } from "./large.js";
 
 const TREE = LARGE.find(({ name }) => name === "20-nodes").text.replace(/^name .*/, "name lesson-losing-a-node").replace(/^about .*\n/m, "");
 
-/// `goals` are pairs of an action and its check; `predict` is a question with its answers, the right one first; `film` has
+/// `about` stands above the question and answers nothing of it; `because` is the answer in whole sentences, which the end of the
+/// lesson shows. `goals` are pairs of an action and its check; `predict` is a question with its answers, the right one first; `film` has
 /// shots: a caption, the moment up to which it runs (`start`, `held`, `end`, or a step of the story), and its seconds.
 export const LESSONS = [
   {
     id: "who-am-i",
     title: "Who am I?",
     about: [
-      "A process of a parallel program starts with little information. It requests the rest from its process manager: the protocol version, the limits of lengths, the number of its program, the number of processes.",
+      "A process of a parallel program starts with little information. It lacks the protocol version, the limits of lengths, the number of its program, the number of processes. Its process manager has them.",
       "You are rank 1. Its two neighbours act by themselves.",
     ],
+    because: ["The rank begins, and requests one thing after the other. The server of the process manager only answers."],
     task: "In the tab Inspect, as rank 1, press open, then request appnum and universe.",
     rank: 1,
     text: script("who-am-i", 3, ["0,2", "open", "appnum", "universe", "finalize"], ["1", "manual"]),
@@ -23,7 +25,7 @@ export const LESSONS = [
     film: [["Three processes have been started. Not one of them knows how many there are.", "start", 4],
       ["Ranks 0 and 2 ask their server: a request up, a reply down. Rank 1 says nothing: it waits for you.", "end", 7]],
     goals: [
-      ["Negotiate a version: open", (c) => c.answered(1, "init ")],
+      ["Send the first message: open", (c) => c.answered(1, "init ")],
       ["Get the number of your program: appnum", (c) => c.answered(1, "appnum")],
       ["Get the largest number of processes: universe", (c) => c.answered(1, "universe")],
     ],
@@ -32,9 +34,10 @@ export const LESSONS = [
     id: "put-fence-get",
     title: "Put, fence, get",
     about: [
-      "Ranks find each other through a key-value space. Each rank puts a card with its address, all enter a fence, and then each rank reads the cards of the others.",
-      "Rank 0 and rank 2 do it by themselves, and wait for you in the fence.",
+      "Ranks find each other through a key-value space: each rank puts a card with its address, and reads the cards of the others. Between the two there is a fence.",
+      "Rank 0 and rank 2 do it by themselves. You are rank 1.",
     ],
+    because: ["A fence opens when the last rank of the job is inside. Only behind it each rank reads the cards of the others: rank 0 and rank 2 have waited there for you."],
     task: "As rank 1, put your address under card-1, enter the fence, and get card-0.",
     rank: 1,
     text: script("put-fence-get", 3, ["0,2", "open", "put card-$r tcp://10.0.0.$r", "fence", "get card-1", "finalize"], ["1", "open", "manual"]),
@@ -52,36 +55,40 @@ export const LESSONS = [
     id: "why-a-fence",
     title: "Why a fence?",
     about: [
-      "Other ranks do not see a put at once: it may still be in transit, or on another node. After the fence it is visible to all. The tab State shows the values that wait for the fence, and the visible ones.",
+      "Rank 0 puts card-0, and the server has it. You are rank 1 and want to read it. The tab State shows the keys at the server.",
     ],
-    task: "As rank 1, get card-0 before any fence and see that it is missing. Then enter the fence and get it again.",
+    because: [
+      "Before the fence the server answers that there is no such key, although it has the card, and on one node as on many. Behind the fence every card is visible to all.",
+      "PMI allows a launcher to show the value earlier to ranks of the same node. A program that relies on it works on one node and fails on two.",
+    ],
+    task: "As rank 1, get card-0 before any fence. Then enter the fence and get it again.",
     rank: 1,
     text: script("why-a-fence", 2, ["0", "open", "put card-0 tcp://10.0.0.1", "fence", "finalize"], ["1", "open", "manual"]),
     predict: ["What does a get before the fence bring?", "nothing: the server says that there is no such key", "the value", "an answer that waits for the fence"],
     film: [["Rank 0 puts card-0 and enters the fence. Its card is at the server, behind a curtain.", "end", 7]],
     goals: [
-      ["Get card-0 too early: there is none", (c) => c.refused(1, "get")],
+      ["Get card-0 before the fence", (c) => c.refused(1, "get")],
       ["Enter the fence", (c) => c.answered(1, "fence")],
-      ["Get card-0 again: there it is", (c) => c.answered(1, "get card-0")],
+      ["Get card-0 again, behind the fence", (c) => c.answered(1, "get card-0")],
     ],
   },
   {
     id: "a-rank-dies",
     title: "A rank dies",
     about: [
-      "Four ranks enter a fence, and rank 2 is late: it computes first. A fence waits for all ranks of the job. Without rank 2 it cannot complete.",
-      "A good process manager reports the missing rank at once, by its number.",
+      "Four ranks enter a fence, and rank 2 is late: it computes first. A fence waits for all ranks of the job.",
     ],
-    task: "Play until some ranks wait in the fence. Then kill rank 2 (tab Inspect), play on, and pick the red report to read it.",
+    because: ["Without rank 2 the fence cannot complete. A good process manager notices it, and reports the missing rank at once, by its number."],
+    task: "Play until some ranks wait in the fence. Then kill rank 2 (tab Inspect), play on, and pick the red mark at the server to read it.",
     rank: 2,
     text: script("a-rank-dies", 4, ["all", "open", "put card-$r a$r", "fence", "get card-2", "finalize"],
       ["2", "open", "sleep 700", "put card-2 a2", "fence", "get card-0", "finalize"]),
-    predict: ["What happens to the ranks that wait in the fence?", "the server reports the dead rank by its number", "they wait without end", "the fence opens without it"],
+    predict: ["Rank 2 is killed while others wait in the fence. What happens?", "the server reports the dead rank by its number", "they wait without end", "the fence opens without it"],
     film: [["Three ranks put their cards and enter the fence, one after the other.", (story) => story.fences[0]?.inside[2]?.came?.[1] ?? 0, 7],
       ["Rank 2 computes. The fence is incomplete, so no rank leaves it.", (story) => (story.fences[0]?.inside[2]?.came?.[1] ?? 0) + 1, 4]],
     goals: [
       ["Kill rank 2 while others wait in the fence", (c) => c.story.events.some((event) => event.text === "link 2 fault kill" && c.waiting(event.at[1]) > 0 && event.at[1] <= c.step)],
-      ["See the report on the server's lane", (c) => c.story.events.some((event) => event.kind === "report" && event.lane === 2 && event.at[1] <= c.step)],
+      ["See a red mark on the server's lane", (c) => c.story.events.some((event) => event.kind === "report" && event.lane === 2 && event.at[1] <= c.step)],
       ["Pick it and read it", (c) => c.picked?.kind === "report" && c.picked.lane === 2],
     ],
   },
@@ -90,9 +97,12 @@ export const LESSONS = [
     title: "Version mismatch",
     about: [
       "The most common problem in practice: a program was built against one PMI, and started by another. The first line of a session decides. Rank 1 has sent nothing yet.",
-      "A launcher that does not notice starts N copies of rank 0 of 1. This one reports it.",
     ],
-    task: "Let rank 1 request an unsupported version: tab Inspect, Wrong version. Pick the server's answer, and find the report.",
+    because: [
+      "The server refuses the version of rank 1 and reports this rank, no other. Rank 0 goes on, and finishes.",
+      "A launcher that does not notice starts N copies of rank 0 of 1.",
+    ],
+    task: "Let rank 1 request an unsupported version: tab Inspect, Wrong version. Pick the server's answer, and play to the end.",
     rank: 1,
     text: script("version-mismatch", 2, ["0", "open", "finalize"], ["1", "manual"]),
     predict: ["Who is harmed by the wrong version of rank 1?", "rank 1 alone", "both ranks"],
@@ -100,17 +110,18 @@ export const LESSONS = [
     goals: [
       ["Request an unsupported version", (c) => c.said(1, (message) => message.raw && message.name === "init" && value(message, "pmi_version") === "9")],
       ["Pick the answer of the server", (c) => c.keep("answer", c.picked?.up === false && c.picked.lane === 1)],
-      ["See that rank 1 alone is reported", (c) => c.reported().length > 0 && c.reported().every((lane) => lane === 1)],
-      ["See that rank 0 finishes all the same", (c) => c.answered(0, "finalize")],
+      ["See who is reported", (c) => c.reported().length > 0 && c.reported().every((lane) => lane === 1)],
+      ["See what becomes of rank 0", (c) => c.answered(0, "finalize")],
     ],
   },
   {
     id: "spawn",
     title: "Spawn",
     about: [
-      "A rank can ask its process manager to start more processes. They are a job of their own, with ranks from 0 and a key-value space of their own, and receive the address of the rank that spawned them.",
-      "This was recorded under the launcher of MPICH: one process spawns another. Rank 0:0 is the parent, rank 1:0 its child.",
+      "A rank can ask its process manager to start more processes. They receive the address of the rank that spawned them.",
+      "This was recorded under the launcher of MPICH: one process, on the upper lane, spawns another, on the lower one.",
     ],
+    because: ["Spawned processes are a job of their own, with ranks from 0 and a key-value space of their own: rank 0:0 is the parent, rank 1:0 its child."],
     task: "Pick three messages, in the diagram or in the tab Story.",
     file: "lessons/spawn.log",
     predict: ["Which rank does a spawned process have?", "0, in a job of its own", "the next one of the job"],
@@ -129,6 +140,7 @@ export const LESSONS = [
       "This was recorded: MPICH started four ranks on two nodes, with the option -verbose. It contains all of the above, in the messages of a widely used library.",
       "You can open traces and logs of your own: drop a file on the page.",
     ],
+    because: ["The first fences bring the cards of one node to its ranks; where nodes meet, another one brings the cards of all."],
     task: "Pick the requested messages. The tab Story lists all of them; the keys ← and → go through time.",
     file: "lessons/two-nodes.log",
     predict: ["How many fences does MPI_Init of MPICH need here?", "one or more: the cards of each node, then those of all", "none"],
@@ -144,28 +156,32 @@ export const LESSONS = [
     id: "copies",
     title: "N copies of rank 0 of 1",
     about: [
-      "A program was built without the PMI of its launcher. It is started four times, and four times it finds no server. So each process believes that it is alone: rank 0 of 1.",
+      "A program was built without the PMI of its launcher, which starts it four times. Each process prints: rank 0 of 1.",
+    ],
+    because: [
+      "No process finds a server, so each believes that it is alone, and sends nothing.",
       "Every one of them computes the whole problem and exits with success. That is what makes it hard to see.",
     ],
-    task: "Predict, play to the end, and look at what is missing.",
+    task: "Predict, play to the end, and press the name of a process.",
     rank: 0,
     text: script("copies", 4, ["all", "sleep 100..400", "exit 0"]),
     predict: ["How many messages will you see?", "none", "four, one for each process", "eight"],
     film: [["Four processes are started. They compute.", "start", 3], ["And they exit with success. Not one of them has sent a message.", "end", 6]],
     goals: [
       ["Play to the end", (c) => c.isAtEnd()],
-      ["See that no process has sent a message", (c) => c.isAtEnd() && c.story.messages.length === 0],
+      ["Count the messages", (c) => c.isAtEnd() && c.story.messages.length === 0],
       ["Follow one of them: press its name", (c) => c.keep("followed", c.followed != null)],
     ],
   },
   {
     id: "deadlock",
-    title: "Two fences that deadlock",
+    title: "Fences of pairs",
     about: [
       "Groups of ranks may have fences of their own. Rank 0 begins with the fence of ranks 0 and 1, rank 1 with that of 1 and 2, rank 2 with that of 0 and 2.",
-      "Each waits for a rank that waits for another. The tab State shows it, under Wait-for relations.",
+      "The tab State shows who waits for whom, under Wait-for relations.",
     ],
-    task: "Play until nothing moves, read the relations, and kill one of the ranks to see who is reported.",
+    because: ["Each waits for a rank that waits for another: a circle, in which no fence is ever complete. Fences deadlock like locks, if ranks enter them in different orders."],
+    task: "Play to the end, read the relations, and kill one of the ranks to see who is reported.",
     rank: 1,
     text: script("deadlock", 3, ["0", "open", "fence 0,1 tag 1", "fence 0,2 tag 2", "finalize"], ["1", "open", "fence 1,2 tag 3", "fence 0,1 tag 1", "finalize"],
       ["2", "open", "fence 0,2 tag 2", "fence 1,2 tag 3", "finalize"]).replace("all pace", "all dialect 1.2 pace"),
@@ -173,17 +189,20 @@ export const LESSONS = [
     film: [["Each rank enters the first of its two fences.", (story) => Math.max(...story.fences.map((fence) => fence.inside[0].came?.[1] ?? 0)), 6],
       ["0 waits for 1, 1 for 2, and 2 for 0: a circle. Nothing moves any more.", "end", 5]],
     goals: [
-      ["See all three wait at once", (c) => c.waiting(c.step) === 3],
+      ["See who waits at the end", (c) => c.waiting(c.step) === 3],
       ["Kill one of them", (c) => c.story.events.some((event) => / fault kill$/.test(event.text) && event.at[1] <= c.step)],
       ["See it reported by its number", (c) => c.reported().length > 0],
     ],
   },
   {
     id: "all-gather",
-    title: "All-gather costs n²",
+    title: "The price of an all-gather",
     about: [
-      "Every rank reads the cards of all. With n ranks these are n gets for each of them: n² requests, and as many replies, all through one server.",
-      "Eight ranks make 64 gets. A thousand would make a million: that is why libraries put one card a node, and why PMIx fences carry the data along.",
+      "Eight ranks put a card each, meet in a fence, and then every rank reads the cards of all, its own among them, through one server.",
+    ],
+    because: [
+      "With n ranks these are n gets for each of them: n² requests, and as many replies. Eight ranks make 64 gets.",
+      "A thousand would make a million: that is why libraries put one card a node, and why PMIx fences carry the data along.",
     ],
     task: "Predict, play to the end, and fold the equal ranks into one row with the key c.",
     rank: 0,
@@ -192,7 +211,7 @@ export const LESSONS = [
     film: [["Eight ranks shake hands, put one card each, and meet in the fence.", (story) => Math.max(...story.fences[0].inside.map((visit) => visit.left?.[1] ?? 0)), 6],
       ["Now each reads eight cards: sixty-four requests, sixty-four replies.", "end", 7]],
     goals: [
-      ["See 64 gets", (c) => c.story.messages.filter((one) => one.up && one.name === "get" && one.sent[1] <= c.step).length === 64],
+      ["See all gets", (c) => c.story.messages.filter((one) => one.up && one.name === "get" && one.sent[1] <= c.step).length === 64],
       ["Fold the equal ranks", (c) => c.keep("folded", c.isFolded)],
     ],
   },
@@ -201,9 +220,10 @@ export const LESSONS = [
     title: "Reading a stall report",
     about: [
       "A job stands still. Which rank is to blame? Not the ones that wait: the one that all of them wait for. A launcher that knows the protocol can tell, for it knows who is in the fence.",
-      "Rank 2 is stopped, as a debugger or a full disk would do it. The tab State lists who is awaited, and by whom.",
+      "The tab State lists who is awaited, and by whom.",
     ],
-    task: "Play to the end, open the tab State, then continue rank 2 (tab Inspect) and play on.",
+    because: ["Rank 2 was stopped, as a debugger or a full disk would do it, so it never came into the fence."],
+    task: "Play to the end, open the tab State, then continue the rank that is awaited (tab Inspect) and play on.",
     rank: 2,
     text: `${script("stall", 4, ["all", "open", "put card-$r a$r", "fence", "finalize"])}fault at 400 stop 2\n`,
     predict: ["Which rank do the others wait for?", "rank 2, which is stopped", "rank 0, as always", "the server"],
@@ -211,7 +231,7 @@ export const LESSONS = [
       ["The others enter the fence and wait. The server knows for whom.", "end", 6]],
     goals: [
       ["See three ranks wait in the fence", (c) => c.waiting(c.step) === 3],
-      ["Continue rank 2", (c) => c.story.events.some((event) => event.text === "link 2 fault continue" && event.at[1] <= c.step)],
+      ["Continue the rank that is awaited", (c) => c.story.events.some((event) => event.text === "link 2 fault continue" && event.at[1] <= c.step)],
       ["See all four finish", (c) => [0, 1, 2, 3].every((lane) => c.answered(lane, "finalize"))],
     ],
   },
@@ -222,6 +242,7 @@ export const LESSONS = [
       "On many hosts a launcher starts a server on each. These node servers form a tree: a fence goes up it to the head, each node adds its ranks, and its end comes down. No node has more than four others below it.",
       "The ranks are a number here, 16 on each node. The node servers and the frames between them are real.",
     ],
+    because: ["The nodes that were below node 1 attach themselves to the head, which reports the lost node by its number. Both fences end without its ranks."],
     task: "Play until contributions go up, press node 1 and kill it (tab Inspect, or its menu), and play to the end.",
     rank: 0,
     view: "tree",
@@ -232,18 +253,19 @@ export const LESSONS = [
       ["The head has all twenty. The end goes down, and each node lets its ranks go on.", (story) => Math.max(...story.fences[0].inside.map(({ left }) => left?.[1] ?? 0)), 6]],
     goals: [
       ["Kill a node that has others below it", (c) => c.happened(/^node [1-4] fault kill$/)],
-      ["See one of those attach itself to the head", (c) => c.happened(/^node ([5-9]|1\d|20) attached 0$/)],
-      ["See the head report the lost node", (c) => c.reported().length > 0],
-      ["See both fences end without it", (c) => c.isAtEnd() && c.reported().length > 0 && c.story.fences.length === 2 && c.story.fences[1].inside.filter(({ left }) => left).length >= 16],
+      ["See where those below it attach themselves", (c) => c.happened(/^node ([5-9]|1\d|20) attached 0$/)],
+      ["See a red mark at the head", (c) => c.reported().length > 0],
+      ["Play to the end of both fences", (c) => c.isAtEnd() && c.reported().length > 0 && c.story.fences.length === 2 && c.story.fences[1].inside.filter(({ left }) => left).length >= 16],
     ],
   },
   {
     id: "pmix-price",
     title: "PMIx and its price",
     about: [
-      "The same job in PMIx. A put is no message any more: the client keeps it, and one commit sends all. In return every message has a header of sixteen bytes, and the server describes the whole job when a rank connects.",
+      "The same job in PMIx. A put is no message any more: the client keeps it, and one commit sends all. In return every message has a header of sixteen bytes.",
       "The view Dialects counts messages, bytes and round trips.",
     ],
+    because: ["When a rank connects, the server describes the whole job to it: nodes, ranks, limits. That is the longest message, and it grows with the job."],
     task: "Pick a commit, pick the description of the job, and open the view Dialects (key v).",
     rank: 0,
     text: script("pmix-price", 3, ["all", "open", "put card-$r tcp://10.0.0.$r", "commit", "fence", "get-of $next card-$next", "finalize"]).replace("all pace", "all dialect pmix pace"),

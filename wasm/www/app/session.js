@@ -71,12 +71,14 @@ export class Session {
   async learn(id) {
     const lesson = lessonOf(id);
     if (!lesson) throw new Error(`there is no lesson "${id}"`);
+    // Nothing that was folded or opened before: a goal may be to do just that.
+    Object.assign(this.app, { isFolded: false, isHandshakeFolded: false });
+    this.shown.open("lanes");
     if (lesson.file) {
       const answer = await fetch(lesson.file);
       await this.load(lesson.title, new Uint8Array(await answer.arrayBuffer()), id);
       return;
     }
-    this.app.isHandshakeFolded = false;
     await this.play({ name: null, text: lesson.text, seed: 1n, lesson: id, mutant: lesson.mutant });
     if (lesson.mutant) return;
     this.app.choose(lesson.rank);
@@ -183,8 +185,9 @@ export class Session {
   async live(address) {
     const { watch } = await import("../later/live.js");
     this.watched?.close();
-    const title = address.replace(/^wss?:\/\//, "");
-    let isFirst = true;
+    // Without the token behind it, which lets in whoever has it.
+    const title = URL.canParse(address) ? new URL(address).host : address;
+    let source = null;
     this.watched = watch(address, {
       tell: notice,
       ask: () => prompt("The secret of this job, as its launcher was given it:"),
@@ -192,16 +195,16 @@ export class Session {
         const { app } = this;
         // That it has no end yet is no news of a job that runs.
         run.story.about = [run.story.about[0].replace(/^A trace(: )?/, "Live$1")];
-        if (isFirst) {
+        if (!source) {
           this.watch(run, title);
-          app.seekIndex(Infinity);
-        } else if (this.source.title === title) {
+          source = this.source;
+          app.followEnd();
+        } else if (this.source === source) {
           const isAtEnd = app.index >= app.active.story.moments.length - 1;
           app.active.show(run);
           app.measure();
-          if (isAtEnd) app.seekIndex(Infinity);
+          if (isAtEnd) app.followEnd();
         }
-        isFirst = false;
       },
     });
   }
@@ -213,7 +216,7 @@ export class Session {
     document.body.classList.add("busy");
     const run = await (isOurs ? Run.ofTrace(new TextDecoder().decode(bytes)) : recorded()).finally(() => document.body.classList.remove("busy"));
     this.watch(run, name, lesson);
-    if (!isOurs) this.app.seekIndex(Infinity);
+    if (!isOurs) this.app.survey();
   }
 }
 

@@ -5,6 +5,8 @@ import { Recorded } from "./recorded.js";
 /// Watches the job at `address`. `show` is given the run as far as it is known, again and again; `tell`
 /// what a person should know; `ask` is asked for the secret, if there is one.
 export function watch(address, { show, tell, ask }) {
+  // The rest of the address is secret.
+  const launcher = URL.canParse(address) ? new URL(address).host : address;
   const socket = new WebSocket(address, "pmi-trace");
   socket.binaryType = "arraybuffer";
   const parts = [];
@@ -32,11 +34,11 @@ export function watch(address, { show, tell, ask }) {
         tell(error);
         socket.close();
       }
-    } else tell(new Error(`the launcher at ${address} reports: ${data}`));
+    } else tell(new Error(`the launcher at ${launcher} reports: ${data}`));
   };
   socket.onclose = ({ wasClean, reason }) => {
     if (parts.length) tell("The job has ended, or its launcher has closed the connection.");
-    else tell(new Error(`No launcher at ${address} can be watched${reason ? `: ${reason}` : wasClean ? "" : ": there is no connection"}.`));
+    else tell(new Error(`No launcher at ${launcher} can be watched${reason ? `: ${reason}` : wasClean ? "" : ": there is no connection"}.`));
   };
   return { close: () => socket.close() };
 }

@@ -1,6 +1,9 @@
 // A browser with the page in it, as `cargo xtask test playground` has built and served it.
 import assert from "node:assert/strict";
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
 import { after } from "node:test";
 
 const { chromium } = createRequire(`${process.env.PMI_NPM}/`)("playwright-core");
@@ -9,12 +12,37 @@ const { chromium } = createRequire(`${process.env.PMI_NPM}/`)("playwright-core")
 export const address = process.env.PMI_PAGE;
 
 const args = ["--no-sandbox", "--font-render-hinting=none", "--disable-lcd-text"];
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args });
-after(() => browser.close());
+
+/// A browser, ended with the tests. With a font, the only one of its system is this file.
+export async function launch(font) {
+  const env = { ...process.env, FONTCONFIG_FILE: systemOf(font) };
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args, env });
+  after(() => browser.close());
+  return browser;
+}
+
+/// The path of a configuration of fontconfig that knows all fonts of this machine, or one, and draws letters the same way
+/// everywhere: how they are hinted and smoothed is a setting of each system, and moves them.
+function systemOf(font) {
+  const directory = mkdtempSync(join(tmpdir(), "pmi-fonts-"));
+  after(() => rmSync(directory, { recursive: true, force: true }));
+  if (font) copyFileSync(font, join(directory, basename(font)));
+  const directories = font ? [directory] : ["/usr/share/fonts", "/usr/local/share/fonts"];
+  const settings = { antialias: "<bool>true</bool>", autohint: "<bool>false</bool>", hinting: "<bool>false</bool>", hintstyle: "<const>hintnone</const>", rgba: "<const>none</const>" };
+  const lines = [
+    ...directories.map((one) => `<dir>${one}</dir>`), `<cachedir>${directory}</cachedir>`,
+    ...Object.entries(settings).flatMap(([name, value]) => ["pattern", "font"].map((target) => `<match target="${target}"><edit name="${name}" mode="assign">${value}</edit></match>`)),
+  ];
+  const file = join(directory, "fonts.conf");
+  writeFileSync(file, `<?xml version="1.0"?>\n<!DOCTYPE fontconfig SYSTEM "fonts.dtd">\n<fontconfig>${lines.join("")}</fontconfig>\n`);
+  return file;
+}
+
+const usual = await launch();
 
 /// Opens the page for a new visitor, with the run of `fragment` (empty: the cover), gives it to `use`, and fails on any
 /// error it shows or logs but those that are `expected`. `prepare` is given the empty page before.
-export async function open(use, { fragment = "#scenario=put-fence-get&seed=42", width = 1280, height = 800, expected, prepare, ...more } = {}) {
+export async function open(use, { fragment = "#scenario=put-fence-get&seed=42", width = 1280, height = 800, expected, prepare, browser = usual, ...more } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: "light", ...more });
   try {
     const page = await context.newPage();

@@ -1,13 +1,14 @@
-// Screens look as they did when they were reviewed. `PMI_PICTURES=write` puts new pictures in place of the old ones.
+// Screens look as they did when they were reviewed, with any fonts of the system. `PMI_PICTURES=write` puts new pictures in place of the old ones.
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { join } from "node:path";
 import test from "node:test";
-import { address, open, press } from "./browser.mjs";
+import { address, launch, open, press } from "./browser.mjs";
 
 const view = (page, name) => page.getByRole("group", { name: "View" }).getByRole("button", { name }).click();
 
-/// The screens: the link, the way from there, and the part of the page (by default all of it).
+/// The screens: the link, the way from there, the part of the page (by default all of it), and the file (by default that of its name).
 const SCREENS = {
   "fence-light": { fragment: "#scenario=put-fence-get&seed=42&at=150", part: ".view" },
   "ranks-dark": { fragment: "#scenario=leave-early&seed=7&at=90", colorScheme: "dark", part: ".view" },
@@ -36,50 +37,91 @@ const SCREENS = {
     await page.getByLabel("Scenario", { exact: true }).selectOption({ label: "Put, fence, get" });
     await page.getByRole("heading", { name: "Put, fence, get" }).waitFor();
   } },
+  // The picture of the README.
+  readme: { fragment: "#scenario=dead-rank&seed=3&at=136&message=put", width: 1400, height: 800, file: "../../docs/playground.png", use: (page) => page.getByRole("rowheader", { name: /^value/ }).hover() },
 };
 
-for (const [name, { use, part, ...how }] of Object.entries(SCREENS)) {
-  test(`the screen "${name}" looks as it did`, () => open(async (page) => {
-    await use?.(page);
-    await page.mouse.move(640, 6);
-    await drawnAnew(page);
-    const now = await (part ? page.locator(part) : page).screenshot();
-    const file = new URL(`pictures/${name}.png`, import.meta.url);
-    if (process.env.PMI_PICTURES === "write") return writeFileSync(file, now);
-    const share = await difference(page, readFileSync(file), now);
-    assert.ok(share < SHARE_MAX, `${(share * 100).toFixed(1)} % of ${name} looks different`);
-  }, { prepare: withFonts, reducedMotion: "reduce", ...how }));
+for (const [name, { use, part, file = `pictures/${name}.png`, ...how }] of Object.entries(SCREENS)) {
+  test(`the screen "${name}" looks as it did, with any fonts of the system`, async () => {
+    const taken = {};
+    for (const [fonts, browser] of Object.entries(BROWSERS)) {
+      await open(async (page) => {
+        await page.mouse.move(640, 6);
+        await use?.(page);
+        await drawnAnew(page);
+        taken[fonts] = await settled(page, part);
+        if (fonts === "usual") return;
+        const apart = await difference(page, taken.usual, taken[fonts]);
+        assert.ok(apart < FONTS_MAX, `${(apart * 100).toFixed(2)} % of ${name} is drawn with fonts of the system`);
+        const reviewed = new URL(file, import.meta.url);
+        if (process.env.PMI_PICTURES === "write") return writeFileSync(reviewed, taken.usual);
+        const share = await difference(page, readFileSync(reviewed), taken.usual);
+        assert.ok(share < SHARE_MAX, `${(share * 100).toFixed(1)} % of ${name} looks different`);
+      }, { prepare: withFonts, reducedMotion: "reduce", browser: await browser, ...how });
+    }
+  });
 }
 
-/// The fonts of the pictures, the same on every machine: visitors have those of their systems.
-const FONTS = [["sans", "inter", [400, 500, 600, 700]], ["mono", "jetbrains-mono", [400, 600]]];
+const { resolve } = createRequire(`${process.env.PMI_NPM}/`);
+
+/// Browsers with all fonts of this system, and with one of them, which is not its usual one.
+const BROWSERS = { usual: undefined, one: launch(oneFont()) };
+
+function oneFont() {
+  const root = "/usr/share/fonts";
+  const all = readdirSync(root, { recursive: true }).filter((name) => /\.(ttf|otf)$/.test(name)).sort();
+  return join(root, all.find((name) => /mono/i.test(name)) ?? all.at(-1));
+}
+
+/// The fonts of the pictures, the same on every machine: visitors have those of their systems. What one lacks, the other has.
+const FONTS = [
+  ["sans", { 400: "inter-ui/web/Inter-Regular.woff2", 500: "inter-ui/web/Inter-Medium.woff2", 600: "inter-ui/web/Inter-SemiBold.woff2", 700: "inter-ui/web/Inter-Bold.woff2" }],
+  ["mono", { 400: "jetbrains-mono/fonts/webfonts/JetBrainsMono-Regular.woff2", 600: "jetbrains-mono/fonts/webfonts/JetBrainsMono-SemiBold.woff2" }],
+];
+const FACES = FONTS.flatMap(([family, weights]) => Object.entries(weights).map(([weight, file]) => ({ family: `picture-${family}`, weight, file, name: `${family}-${weight}` })));
 
 /// Gives the page the fonts of the pictures, by its style sheet.
 async function withFonts(page) {
-  const { resolve } = createRequire(`${process.env.PMI_NPM}/`);
-  const faces = FONTS.flatMap(([family, name, weights]) => weights.map((weight) =>
-    `@font-face { font-family: "picture-${family}"; font-weight: ${weight}; src: url("${address}fonts/${name}-${weight}.woff2"); }`));
+  const faces = FACES.map(({ family, weight, name }) => `@font-face { font-family: "${family}"; font-weight: ${weight}; src: url("${address}fonts/${name}.woff2"); }`);
   await page.route(/\/fonts\/[^/]+\.woff2$/, (route) => {
-    const [, name, weight] = /([a-z-]+)-(\d+)\.woff2$/.exec(route.request().url());
-    return route.fulfill({ path: resolve(`@fontsource/${name}/files/${name}-latin-${weight}-normal.woff2`), contentType: "font/woff2" });
+    const face = FACES.find(({ name }) => route.request().url().endsWith(`/${name}.woff2`));
+    return route.fulfill({ path: resolve(face.file), contentType: "font/woff2" });
   });
   await page.route(/\/style\.css$/, async (route) => {
-    const style = (await (await route.fetch()).text()).replace(/--(sans|mono): [^;]+;/g, '--$1: "picture-$1", sans-serif;');
+    const style = (await (await route.fetch()).text()).replace(/--(sans|mono): [^;]+;/g, '--$1: "picture-$1", "picture-sans", "picture-mono";');
     return route.fulfill({ body: `${faces.join("\n")}\n${style}`, contentType: "text/css" });
   });
 }
 
 /// Waits for the fonts, which text on a canvas does not ask for, and draws the page with them.
 async function drawnAnew(page) {
-  await page.evaluate(async (fonts) => {
-    await Promise.all(fonts.flatMap(([family, , weights]) => weights.map((weight) => document.fonts.load(`${weight} 12px "picture-${family}"`))));
+  await page.evaluate(async (faces) => {
+    await Promise.all(faces.map(({ family, weight }) => document.fonts.load(`${weight} 12px "${family}"`)));
+    // A list that was laid out in another font keeps the height of its letters until it is laid out anew.
+    const lists = [...document.querySelectorAll("select:not([hidden])")];
+    for (const list of lists) list.style.display = "none";
+    document.body.getBoundingClientRect();
+    for (const list of lists) list.style.display = "";
     const { app, cover } = globalThis.playground;
     for (const one of [app, cover.app].filter((one) => one?.axis)) {
       for (const pane of one.panes) pane.drawn = null;
       one.changed();
     }
-    for (let count = 0; count < 3; count++) await new Promise((drawn) => requestAnimationFrame(drawn));
-  }, FONTS);
+  }, FACES);
+}
+
+/// A picture of the page, or of a part of it, when it has come to rest: whatever is loaded or laid out later has come.
+async function settled(page, part) {
+  let [last, same] = [null, 0];
+  for (let count = 0; count < 100; count++) {
+    await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+    const now = await (part ? page.locator(part) : page).screenshot();
+    same = last?.equals(now) ? same + 1 : 0;
+    if (same === STILL) return now;
+    last = now;
+    await page.waitForTimeout(100);
+  }
+  throw new Error("the page never comes to rest");
 }
 
 /// The share of places whose colour differs visibly, in a picture of half the size: edges differ a little.
@@ -106,3 +148,9 @@ function difference(page, ...pictures) {
 
 /// Other versions of a browser draw edges a little differently; what is not drawn, or drawn elsewhere, is more.
 const SHARE_MAX = 0.005;
+
+/// On one machine, only the edge of a letter may differ: a letter of another font is wider or narrower, and moves what follows.
+const FONTS_MAX = 0.0002;
+
+/// How often the same picture comes in a row before the page is at rest.
+const STILL = 3;

@@ -6,7 +6,8 @@ use crate::launch::plan::{Endpoint, Plan};
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal;
 use crate::launch::singletons::MpiSingleton;
-use crate::verdict::{Failure, NodeLoss, PmiPhase};
+use crate::rank_sets;
+use crate::verdict::{Failure, NodeLoss, PausedNode, PmiPhase};
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::library::{Family, Library};
 use pmi_host_base::ranges::Ranks;
@@ -107,6 +108,42 @@ fn node_lost(loss: &NodeLoss, plan: &Plan) -> String {
     }
     text
 }
+
+/// Report on nodes that are stopped, of a run whose first job has `size` ranks; `None` if there are none.
+pub(crate) fn paused(nodes: &[PausedNode], size: u32) -> Option<String> {
+    let first = nodes.first()?;
+    let ranks = rank_sets::union(nodes.iter().map(|node| &node.ranks)).named();
+    let lasts = nodes.iter().map(|node| node.lasts).max()?.as_secs();
+    let (who, answers, does) = match nodes.len() {
+        1 => (format!("node {} is", first.host), "its host answers", "its node server does"),
+        _ => (format!("nodes {} are", hosts(nodes)), "their hosts answer", "their node servers do"),
+    };
+    Some(format!(
+        "{who} paused since {lasts} s ({ranks} of {size}): {answers}, and {does} not; a signal or the batch \
+         system has stopped it, and the run waits until it continues"
+    ))
+}
+
+/// Report on nodes that continue after a pause; `None` if there are none.
+pub(crate) fn continued(nodes: &[PausedNode]) -> Option<String> {
+    let lasts = nodes.iter().map(|node| node.lasts).max()?.as_secs();
+    let (which, verb) = match nodes.len() {
+        1 => ("node", "continues"),
+        _ => ("nodes", "continue"),
+    };
+    Some(format!("{which} {} {verb} after {lasts} s", hosts(nodes)))
+}
+
+fn hosts(nodes: &[PausedNode]) -> String {
+    let shown: Vec<&str> = nodes.iter().take(HOSTS_SHOWN).map(|node| &*node.host).collect();
+    match nodes.len().saturating_sub(HOSTS_SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// Most hosts in one sentence.
+const HOSTS_SHOWN: usize = 8;
 
 /// Cause of a refused spawn; the job of the requesting rank continues.
 pub(crate) fn not_spawned(

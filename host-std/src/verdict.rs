@@ -135,6 +135,17 @@ pub(crate) struct NodeLoss {
     pub(crate) output: String,
 }
 
+/// Node that is paused, or was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PausedNode {
+    /// Name of its host.
+    pub(crate) host: String,
+    /// Its ranks of the first job.
+    pub(crate) ranks: Ranks,
+    /// Duration of the pause so far, or of the whole one.
+    pub(crate) lasts: Duration,
+}
+
 /// Judges the end of one rank that the launcher had not requested. `None` is a good end.
 pub(crate) fn judge(rank: u32, ending: ProcessEnd, phase: PmiPhase) -> Option<Failure> {
     match (ending, phase) {

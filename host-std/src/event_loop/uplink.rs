@@ -12,7 +12,9 @@ use crate::stdio::merge::MergedOutput;
 use crate::stdio::outputs::{NodeOutput, Outputs};
 use crate::trace::{Tracer, monotonic_ns};
 use crate::verdict::Failure;
-use pmi_tree::{ChildMessage, Class, CollectiveId, Destination, NodeId, TreeConfig, TreeEvent};
+use pmi_tree::{
+    ChildMessage, Class, CollectiveId, Destination, NodeId, TreeConfig, TreeEvent, TreeNode,
+};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
@@ -190,11 +192,22 @@ impl Uplink {
                 NetworkEvent::Tree(TreeEvent::FromChild { child, message, body }) => {
                     return Some(UplinkEvent::FromChild { child, message, body });
                 }
+                // A parent that is stopped cannot be reported to the head.
+                NetworkEvent::Tree(TreeEvent::Paused { peer }) => self.report_pause(peer, true),
+                NetworkEvent::Tree(TreeEvent::Continued { peer }) => self.report_pause(peer, false),
                 NetworkEvent::HeadLost { .. } if self.state != UplinkState::Finished => {
                     return Some(self.lose());
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Reports that a child is paused, or continues.
+    fn report_pause(&mut self, peer: NodeId, is_paused: bool) {
+        let is_child = |tree: &mut TreeNode| tree.children().any(|child| child == peer);
+        if self.network.tree().is_some_and(is_child) {
+            self.send(&AgentMessage::ChildPaused { node: peer.0, is_paused });
         }
     }
 

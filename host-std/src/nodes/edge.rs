@@ -2,6 +2,7 @@
 
 use super::handshake::{Handshake, HandshakeError, LinkSide};
 use super::key::RunKey;
+use super::peer_host::ReceivedSegments;
 use super::record::{CONTENT_MAX, RecordError, RecordReader, RecordWriter};
 use crate::admission::secret::random;
 use crate::poller::{Interest, Poller, Token};
@@ -12,7 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Connection to another node server.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(super) struct Edge {
     is_connecting: bool,
     /// True until the first byte of the other end.
     is_silent: bool,
+    /// Segments that had arrived at the last look at them, and its time.
+    segments: (u32, Instant),
     watched: Option<Interest>,
 }
 
@@ -118,6 +121,7 @@ impl Edge {
             has_more: false,
             is_connecting: false,
             is_silent: true,
+            segments: (0, Instant::now()),
             watched: None,
         };
         edge.collect_handshake();
@@ -131,6 +135,28 @@ impl Edge {
     /// Errors of the system.
     pub(super) fn local_address(&self) -> io::Result<SocketAddr> {
         self.stream.local_addr()
+    }
+
+    /// Keeps the connection for as long as both processes do: one that is stopped reads nothing, and from then
+    /// on only its owner decides what that means, by what the [host answers](Self::poll_answer).
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub(super) fn keep(&self) -> io::Result<()> {
+        Ok(set_tcp_user_timeout(&self.stream, 0)?)
+    }
+
+    /// Last time at which the system of the other host has answered; `None` if it has not since the last call.
+    pub(super) fn poll_answer(&mut self, now: Instant) -> Option<Instant> {
+        let ReceivedSegments { count, last } = ReceivedSegments::of(&self.stream).ok()?;
+        let (former, looked_at) = std::mem::replace(&mut self.segments, (count, now));
+        if former == count {
+            return None;
+        }
+        // While the other side takes nothing, its own probes arrive, which have no time.
+        let last = now.checked_sub(last).filter(|last| *last > looked_at);
+        Some(last.unwrap_or(now))
     }
 
     /// True if the other end has closed the connection, which has ended with `error`, without a byte: it has
@@ -280,7 +306,8 @@ impl Edge {
 
 /// Prepares a socket of a connection, or one that listens, whose connections inherit its options: no delay of
 /// small messages, and an end of the connection when the other machine has been silent for `timeout`, whether
-/// anything was sent to it or not.
+/// anything was sent to it or not. Until it is [kept](Edge::keep), it ends as well when the other process has
+/// taken nothing for that time.
 ///
 /// # Errors
 ///
@@ -384,6 +411,37 @@ mod tests {
         .unwrap();
         assert_eq!((&received[1], &received[0][..]), (&sent, &b"up"[..]));
         assert!(!edges[0].has_output() && edges[0].has_room());
+    }
+
+    #[test]
+    fn connection_to_a_process_that_reads_nothing_stays_while_its_host_answers() {
+        let key = RunKey::generate().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let second = Duration::from_secs(1);
+        prepare(&listener, second).unwrap();
+        let initiator = Edge::connect(listener.local_addr().unwrap(), (&key, second)).unwrap();
+        let (stream, from) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut edges = [initiator, Edge::accepted(stream, from, &key).unwrap()];
+        let mut received = [const { Vec::new() }; 2];
+        drive(&mut edges, &mut received, |edges, _| edges.iter().all(Edge::is_established))
+            .unwrap();
+        let edge = &mut edges[0];
+        edge.keep().unwrap();
+        while !edge.has_output() {
+            edge.send(&[7; 10_000]);
+            edge.flush().unwrap();
+        }
+        let began = Instant::now();
+        let (mut asked, mut answers) = (began, 0);
+        while began.elapsed() < 6 * second {
+            std::thread::sleep(second / 5);
+            edge.flush().unwrap();
+            let answer = edge.poll_answer(Instant::now());
+            answers += usize::from(answer.is_some_and(|at| at > asked));
+            asked = answer.unwrap_or(asked);
+        }
+        assert!(answers >= 3, "{answers}");
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub(crate) struct NodeHello {
     pub(crate) architecture: String,
     /// Address at which it accepts other nodes.
     pub(crate) address: SocketAddr,
+    /// True if its connections to the head go through its starter.
+    pub(crate) is_relayed: bool,
 }
 
 /// Place of a node in the tree.
@@ -183,6 +185,7 @@ mod tests {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             architecture: std::env::consts::ARCH.to_owned(),
             address: "[::1]:4000".parse().unwrap(),
+            is_relayed: false,
         }
     }
 

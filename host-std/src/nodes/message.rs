@@ -144,6 +144,13 @@ pub(crate) enum AgentMessage {
     Tolerated(u32, Failure),
     /// The node has contributed to this fence, in a run that continues after failures.
     FenceEntered(FenceNumber),
+    /// A node whose parent this one is does not answer, and its host does; or it does again.
+    ChildPaused {
+        /// Number of that node in the tree.
+        node: u32,
+        /// True if it does not.
+        is_paused: bool,
+    },
     /// Ranks of the node wait, and none has made progress for a while.
     Standstill,
     /// State of ranks.

@@ -4,7 +4,7 @@
 //! starter    commands that run a node server on another host, and their processes
 //! key        key of the run, and what is derived from it
 //! handshake  mutual proof of the key                      > record   content with tags
-//! edge       socket, handshake and records of one connection
+//! edge       socket, handshake and records of one connection; peer_host: whether its other host answers
 //! greeting   messages of a connection before it is an edge of the tree
 //! network    listener, places, edges, and the machine of the tree
 //! start      starters and network of the head, until all nodes are in the tree
@@ -13,6 +13,7 @@
 //! message    messages between the head and the agents on its nodes; job_message: the job;
 //!            spawn_message: spawned jobs; node_report: state of its ranks
 //! stage      programs that the head sends to the hosts
+//! awake      clock that stands still while this process is stopped
 //! clock      difference between the clocks of two nodes
 //! check      'pmi-host doctor --hosts'
 //! relay      connections of a host that does not reach the head
@@ -21,6 +22,7 @@
 //! ```
 
 mod addresses;
+mod awake;
 pub(crate) mod check;
 mod check_program;
 pub(crate) mod clock;
@@ -36,6 +38,7 @@ pub(crate) mod names;
 pub(crate) mod network;
 pub(crate) mod node;
 pub(crate) mod node_report;
+mod peer_host;
 mod record;
 pub(crate) mod relay;
 pub(crate) mod spawn_message;

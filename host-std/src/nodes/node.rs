@@ -56,6 +56,7 @@ pub(crate) fn define() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("connect over standard input and output if no address answers"),
         )
+        .arg(Arg::new(OVER_RELAY).long(OVER_RELAY).action(ArgAction::SetTrue).hide(true))
         .arg(
             Arg::new(KEY)
                 .long(KEY)
@@ -108,6 +109,7 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
         }
     };
     let address = matches.get_one::<IpAddr>(ADDRESS).copied();
+    let is_relayed = matches.get_flag(OVER_RELAY);
     let served = match addresses.first() {
         Some(head) if matches.get_flag(RELAYED) && !relay::reaches(&addresses) => {
             let mut options = Vec::new();
@@ -118,7 +120,7 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
             options.extend(key.is_plain().then(|| format!("--{PLAIN}")));
             relay::serve_host(&key, *head, &options)
         }
-        _ => serve(key, addresses, NodeNames { name, address, ports }, serve_job),
+        _ => serve(key, addresses, NodeNames { name, address, ports, is_relayed }, serve_job),
     };
     match served {
         Ok(code) => code,
@@ -197,3 +199,6 @@ const PORTS: &str = "ports";
 const PLAIN: &str = "plain";
 const ADDRESS: &str = "address";
 const RELAYED: &str = "relayed";
+
+/// Option of a node server whose connections to the head go through its relay.
+pub(super) const OVER_RELAY: &str = "over-relay";

@@ -14,6 +14,7 @@
 
 use super::addresses::own_address;
 use super::key::RunKey;
+use super::node::OVER_RELAY;
 use super::starter::{NODE, RELAY};
 use crate::admission::gate::{Arrival, TcpGate};
 use crate::admission::{Admission, Policy};
@@ -133,7 +134,8 @@ pub(super) fn serve_host(
 ) -> io::Result<ExitCode> {
     let listener = TcpGate::open((Ipv4Addr::LOCALHOST, 0).into(), Policy::Owner)?;
     let mut node = process::Command::new(std::env::current_exe()?);
-    node.args([NODE, "--to", &listener.address.to_string()]).args(options);
+    let to = listener.address.to_string();
+    node.args([NODE, "--to", &to, &format!("--{OVER_RELAY}")]).args(options);
     // Other nodes connect there.
     if let Some(address) = own_address(head) {
         node.args(["--address", &address.to_string()]);

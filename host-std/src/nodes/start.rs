@@ -207,6 +207,9 @@ impl NodeServers {
     /// Errors of the poller.
     pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         self.network.tick(now, poller)?;
+        // Hosts have connected while this process was stopped.
+        let stopped = self.network.take_stopped();
+        self.patience = self.patience.map(|patience| patience + stopped);
         while let Some(event) = self.network.poll_event() {
             match event {
                 NetworkEvent::DelegateReady { node } => self.delegate_starts(node),
@@ -527,6 +530,14 @@ mod tests {
         }
     }
 
+    /// Lets time pass. (In one step, this process would have been stopped.)
+    fn wait(servers: &mut NodeServers, [from, until]: [Instant; 2], poller: &Poller) {
+        let steps = (1..).map(|step| from + step * Duration::from_secs(1));
+        for now in steps.take_while(|now| *now < until).chain([until]) {
+            servers.tick(now, poller).unwrap();
+        }
+    }
+
     #[test]
     fn nodes_that_others_do_not_start_in_time_are_started_by_the_head() {
         let poller = Poller::new().unwrap();
@@ -535,8 +546,9 @@ mod tests {
         servers.tick(now, &poller).unwrap();
         attach(&mut servers, &[1, 2]);
         assert_eq!((servers.starters.count(), events(&mut servers)), (2, Default::default()));
-        let late = now + 2 * PATIENCE;
-        servers.tick(late, &poller).unwrap();
+        // Their time began when the last host had joined.
+        let late = now + PATIENCE + Duration::from_secs(1);
+        wait(&mut servers, [now, late], &poller);
         assert_eq!(servers.starters.count(), 6);
         let (reports, failed) = events(&mut servers);
         assert_eq!((reports.len(), failed.len()), (1, 0), "{reports:?} {failed:?}");
@@ -544,9 +556,9 @@ mod tests {
             assert!(reports[0].contains(part), "{reports:?}");
         }
         // They get as much time as the others had, and then they have failed.
-        servers.tick(late + PATIENCE / 2, &poller).unwrap();
+        wait(&mut servers, [late, late + PATIENCE / 2], &poller);
         assert_eq!(events(&mut servers), Default::default());
-        servers.tick(late + PATIENCE, &poller).unwrap();
+        wait(&mut servers, [late + PATIENCE / 2, late + PATIENCE], &poller);
         let failed = ["h3", "h4", "h5", "h6"].map(str::to_owned).to_vec();
         assert_eq!(events(&mut servers), (Vec::new(), failed));
         servers.abandon();
@@ -592,7 +604,7 @@ mod tests {
         let now = Instant::now();
         servers.tick(now, &poller).unwrap();
         attach(&mut servers, &[2]);
-        servers.tick(now + 2 * PATIENCE, &poller).unwrap();
+        wait(&mut servers, [now, now + PATIENCE + Duration::from_secs(1)], &poller);
         let (reports, failed) = events(&mut servers);
         assert_eq!((reports.len(), failed), (0, ["h1", "h3", "h4"].map(str::to_owned).to_vec()));
         servers.abandon();

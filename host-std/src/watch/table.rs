@@ -72,6 +72,9 @@ pub struct JobNode {
     pub link: NodeLink,
     /// Time since its last message.
     pub last_message_seconds: Option<f64>,
+    /// Time for which it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_seconds: Option<f64>,
 }
 
 /// Connection of a node to the launcher.
@@ -84,6 +87,8 @@ pub enum NodeLink {
     Connected,
     /// It has not reported the state of its ranks in time.
     Silent,
+    /// It is stopped: its host answers, and its node server does not.
+    Paused,
     /// It is lost, with its ranks.
     Lost,
 }
@@ -308,6 +313,7 @@ pub(super) mod tests {
             ranks: Ranks::from_iter(ranks),
             link,
             last_message_seconds: Some(seconds),
+            paused_seconds: None,
         };
         table.jobs[0].nodes = vec![
             node("node1", [0, 1], NodeLink::Connected, 0.0),

@@ -100,6 +100,19 @@ pub(crate) fn sentences(job: &Job) -> Vec<String> {
             ranks.named()
         ));
     }
+    let paused = job.nodes.iter().filter(|node| node.link == NodeLink::Paused);
+    let paused = Vec::from_iter(paused);
+    if !paused.is_empty() {
+        let verb = if paused.len() == 1 { "is" } else { "are" };
+        let ranks = rank_sets::union(paused.iter().map(|node| &node.ranks));
+        let longest = paused.iter().filter_map(|node| node.paused_seconds).reduce(f64::max);
+        let since = longest.map(|lasts| format!(" since {}", time(lasts))).unwrap_or_default();
+        all.push(format!(
+            "{} {verb} paused{since}; the state of {} is unknown",
+            hosts(&paused),
+            ranks.named()
+        ));
+    }
     all
 }
 
@@ -260,6 +273,7 @@ fn node_cells(job: &Job, node: &JobNode) -> [String; 4] {
     let running = match node.link {
         NodeLink::Starting => "starting".to_owned(),
         NodeLink::Lost => "lost".to_owned(),
+        NodeLink::Paused => "paused".to_owned(),
         _ if running.is_empty() => "none".to_owned(),
         _ if running == node.ranks => "all".to_owned(),
         _ => running.to_string(),

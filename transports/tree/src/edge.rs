@@ -74,6 +74,10 @@ pub(crate) struct TreeEdge {
     pub(crate) lanes: [EdgeLane; 2],
     pub(crate) cursor: ResultCursor,
     pub(crate) last_received: Instant,
+    /// Last answer of the host of the peer, whose system acknowledges what the peer does not read.
+    pub(crate) host_answered: Instant,
+    /// True while the host answers and the peer does not, once that was reported.
+    pub(crate) is_paused: bool,
     pub(crate) last_sent: Instant,
     /// True between an answer of `next_ready` and the moment when nothing is left to send.
     pub(crate) is_announced: bool,
@@ -94,6 +98,8 @@ impl TreeEdge {
             lanes: Default::default(),
             cursor: ResultCursor::default(),
             last_received: now,
+            host_answered: now,
+            is_paused: false,
             last_sent: now,
             is_announced: false,
             input: Vec::new(),

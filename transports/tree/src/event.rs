@@ -92,6 +92,17 @@ pub enum TreeEvent {
         /// Cause.
         why: CloseReason,
     },
+    /// Nothing has arrived from a peer for the time that the configuration allows, and its host
+    /// [answers](crate::TreeNode::host_answers): the process of the peer is stopped. Its edge stays.
+    Paused {
+        /// The peer.
+        peer: NodeId,
+    },
+    /// Something has arrived from a peer that was paused.
+    Continued {
+        /// The peer.
+        peer: NodeId,
+    },
     /// At the head: a node is lost, and is not admitted again. Collective operations wait for it until
     /// the owner calls [`exclude`](crate::TreeNode::exclude).
     NodeLost {

@@ -124,6 +124,16 @@ impl TreeNode {
             self.events.push_back(TreeEvent::Close { peer, why: CloseReason::Silent });
             self.lose_edge(peer, true);
         }
+        let paused = self.edges.iter().filter(|(_, edge)| {
+            edge.state == EdgeState::Open && !edge.is_paused && now >= self.pause_deadline(edge)
+        });
+        let paused: Vec<NodeId> = paused.map(|(peer, _)| *peer).collect();
+        for peer in paused {
+            if let Some(edge) = self.edges.get_mut(&peer) {
+                edge.is_paused = true;
+                self.events.push_back(TreeEvent::Paused { peer });
+            }
+        }
         for edge in self.edges.values_mut().filter(|edge| edge.state == EdgeState::Open) {
             edge.due.life |= now >= edge.last_sent.plus(ping);
         }
@@ -145,8 +155,12 @@ impl TreeNode {
             return None;
         }
         let edges = self.edges.values().map(|edge| {
-            let silence = self.silence_deadline(edge);
-            match edge.state == EdgeState::Open && !edge.due.life {
+            let is_open = edge.state == EdgeState::Open;
+            let silence = match is_open && !edge.is_paused {
+                true => self.pause_deadline(edge),
+                false => self.silence_deadline(edge),
+            };
+            match is_open && !edge.due.life {
                 true => silence.min(edge.last_sent.plus(self.config.ping)),
                 false => silence,
             }
@@ -160,12 +174,22 @@ impl TreeNode {
         times.chain(tries).chain(end).chain(self.suspect_deadline()).min()
     }
 
+    /// When an edge is given up, whose peer and its host are silent.
+    fn silence_deadline(&self, edge: &TreeEdge) -> Instant {
+        edge.last_received.max(edge.host_answered).plus(self.silence_limit(edge))
+    }
+
+    /// When the peer of an edge is paused, if its host answers.
+    fn pause_deadline(&self, edge: &TreeEdge) -> Instant {
+        edge.last_received.plus(self.silence_limit(edge))
+    }
+
     /// A child notices a silence one ping before its parent does, so that it is attached elsewhere when
     /// its parent reports it.
-    fn silence_deadline(&self, edge: &TreeEdge) -> Instant {
+    fn silence_limit(&self, edge: &TreeEdge) -> Duration {
         let (silence, ping) = (self.config.silence.as_micros(), self.config.ping.as_micros());
         let limit = if edge.is_parent { silence.saturating_sub(ping).max(ping) } else { silence };
-        edge.last_received.plus(Duration::from_micros(limit))
+        Duration::from_micros(limit)
     }
 
     /// Ends an edge: its connection is gone, or is given up.

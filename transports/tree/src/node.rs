@@ -23,7 +23,7 @@ pub struct TreeConfig {
     pub radix: u32,
     /// Longest pause without a sign of life on an edge.
     pub ping: Duration,
-    /// Silence after which an edge is given up.
+    /// Silence of a peer and of its host after which an edge is given up.
     pub silence: Duration,
     /// Time in which a node whose connection was closed attaches itself elsewhere, before the head
     /// takes it for lost.
@@ -181,6 +181,9 @@ impl TreeNode {
         let session = edge.session;
         if !bytes.is_empty() {
             edge.last_received = now;
+            if core::mem::take(&mut edge.is_paused) {
+                self.events.push_back(TreeEvent::Continued { peer });
+            }
         }
         let reader = FrameReader::new(edge, bytes);
         let received = reader.each(|frame| {
@@ -200,6 +203,30 @@ impl TreeNode {
                 Err(error)
             }
         }
+    }
+
+    /// Records that the system of the host of a peer has answered at `at`: the host is there, whether the
+    /// process of the peer runs or is stopped. The owner knows by acknowledgements of the connection.
+    pub fn host_answers(&mut self, peer: NodeId, at: Instant) {
+        if let Some(edge) = self.edges.get_mut(&peer) {
+            edge.host_answered = edge.host_answered.max(at);
+        }
+    }
+
+    /// True if nothing has arrived from a peer for longer than two pings. It gets nothing but signs of life
+    /// then: what it does not read would fill the connection.
+    pub fn is_silent(&self, peer: NodeId, now: Instant) -> bool {
+        self.edges.get(&peer).is_some_and(|edge| self.is_edge_silent(edge, now))
+    }
+
+    /// True if a peer is [paused](TreeEvent::Paused).
+    pub fn is_paused(&self, peer: NodeId) -> bool {
+        self.edges.get(&peer).is_some_and(|edge| edge.is_paused)
+    }
+
+    pub(crate) fn is_edge_silent(&self, edge: &TreeEdge, now: Instant) -> bool {
+        let ping = self.config.ping.as_micros();
+        now >= edge.last_received.plus(Duration::from_micros(ping.saturating_mul(2)))
     }
 
     /// The next event for the owner.

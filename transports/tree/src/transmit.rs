@@ -106,6 +106,9 @@ impl TreeNode {
         if edge.state != EdgeState::Open || self.is_over {
             return false;
         }
+        if self.is_edge_silent(edge, self.now) {
+            return due.life;
+        }
         let is_urgent = edge.lanes.iter().any(|lane| lane.receive.is_urgent());
         let has_message = |class: Class| self.has_piece(edge, class);
         due.chain
@@ -161,6 +164,10 @@ impl TreeNode {
         if !is_open || self.is_over {
             return false;
         }
+        if self.is_silent(peer, self.now) {
+            return self.write_ping(peer);
+        }
+        let Some(edge) = self.edges.get_mut(&peer) else { return false };
         if core::mem::take(&mut edge.due.chain) {
             self.write_chain(peer, false);
             return true;
@@ -178,6 +185,16 @@ impl TreeNode {
             || self.write_contribution(peer)
             || self.write_result(peer)
             || self.write_message(peer, Class::Output)
+    }
+
+    /// Writes a sign of life for a silent peer, if one is due; true if it is written.
+    fn write_ping(&mut self, peer: NodeId) -> bool {
+        let Some(edge) = self.edges.get_mut(&peer) else { return false };
+        let is_due = core::mem::take(&mut edge.due.life);
+        if is_due {
+            edge.write(&NodeFrame::Ping);
+        }
+        is_due
     }
 
     fn write_chain(&mut self, peer: NodeId, is_welcome: bool) {

@@ -4,8 +4,8 @@ use super::super::termination::Interrupt;
 use super::collection::Purpose;
 use super::ending::{EndingEvent, PendingReport};
 use super::{
-    HeadLoop, changes, debuggers, failures, growth, operations, output, pushes, reports, spawn,
-    terminal, tools, trace,
+    HeadLoop, changes, debuggers, failures, growth, operations, output, pauses, pushes, reports,
+    spawn, terminal, tools, trace,
 };
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
@@ -78,6 +78,12 @@ impl HeadLoop {
                     node, loss, ..
                 })) => {
                     self.handle_loss(node, loss)?;
+                }
+                StartEvent::Network(NetworkEvent::Tree(TreeEvent::Paused { peer })) => {
+                    pauses::note(self, peer, true);
+                }
+                StartEvent::Network(NetworkEvent::Tree(TreeEvent::Continued { peer })) => {
+                    pauses::note(self, peer, false);
                 }
                 StartEvent::Network(_) => {}
             }
@@ -194,6 +200,9 @@ impl HeadLoop {
                 failures::handle_tolerated(self, job, &failure);
             }
             Some(AgentMessage::FenceEntered(fence)) => failures::handle_fence(self, fence),
+            Some(AgentMessage::ChildPaused { node, is_paused }) => {
+                pauses::note(self, NodeId(node), is_paused);
+            }
             Some(AgentMessage::Standstill) => reports::handle_standstill(self),
             Some(AgentMessage::Report(report)) => reports::handle_report(self, from, report)?,
             Some(AgentMessage::Quiet { outputs, jobs }) => {

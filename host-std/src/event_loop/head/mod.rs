@@ -11,7 +11,7 @@
 //! Summary      start and end of every rank
 //! HeadJobs     plans of all jobs, and spawn requests that wait for their answers
 //! HeadGrowth   hosts that are added to the run, for spawn requests or because their start was slow
-//! Reports      no progress, tables of ranks, status requests; HeadTrace, the records of all nodes
+//! Reports      no progress, tables of ranks, status requests; Pauses, nodes that are stopped; HeadTrace, the records of all nodes
 //! HeadClients  published names and PMIx tools; queries of all clients for the processes of all nodes
 //! Ending       first failure, signals, the order of the end
 //! ```
@@ -40,6 +40,7 @@ mod names;
 mod node_requests;
 mod operations;
 mod output;
+mod pauses;
 mod pushes;
 mod queries;
 mod reports;

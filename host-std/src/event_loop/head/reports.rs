@@ -4,6 +4,7 @@ use super::super::status_socket::StatusServer;
 use super::HeadLoop;
 use super::collection::{Collection, Collections, Purpose};
 use super::merge::{self, Reported};
+use super::pauses::{self, Pauses};
 use super::trace::HeadTrace;
 use crate::nodes::message::HeadMessage;
 use crate::nodes::node_report::NodeReport;
@@ -29,6 +30,8 @@ pub(super) struct Reports {
     /// Time to report ranks that still run although a signal was forwarded.
     remind_at: Option<Instant>,
     collections: Collections,
+    /// Nodes that are stopped.
+    pub(super) pauses: Pauses,
     /// Trace of the run, if one is requested.
     pub(super) trace: Option<HeadTrace>,
 }
@@ -42,6 +45,7 @@ impl Reports {
             socket: StatusServer::new(settings, began),
             remind_at: None,
             collections: Collections::default(),
+            pauses: Pauses::default(),
             trace,
         }
     }
@@ -54,7 +58,8 @@ impl Reports {
     /// Time of the next deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let own = [self.stall.deadline(), self.socket.deadline(), self.remind_at];
-        own.into_iter().chain([self.collections.deadline()]).flatten().min()
+        let others = [self.collections.deadline(), self.pauses.deadline()];
+        own.into_iter().chain(others).flatten().min()
     }
 
     /// Restarts the measurement of stalls.
@@ -69,6 +74,7 @@ impl Reports {
 
     /// Stops waiting for the answers of a node that is lost.
     pub(super) fn remove_node(&mut self, node: NodeId) {
+        self.pauses.remove_node(node);
         self.collections.remove_node(node);
     }
 }
@@ -135,6 +141,7 @@ pub(super) fn check_reports(run: &mut HeadLoop, now: Instant) -> io::Result<()> 
     if run.reports.remind_at.take_if(|at| now >= *at).is_some() && run.nodes.running_count() > 0 {
         request_reports(run, Purpose::Interrupted);
     }
+    pauses::check(run, now);
     check_collections(run)
 }
 
@@ -201,7 +208,8 @@ fn handle_collection(run: &mut HeadLoop, done: Collection) -> io::Result<()> {
 
 /// Decides whether the run makes progress, by the reports of its nodes.
 fn check_progress(run: &mut HeadLoop, reports: &[(NodeId, NodeReport)]) {
-    if !run.nodes.have_started() {
+    // Ranks that are stopped make no progress.
+    if !run.nodes.have_started() || run.reports.pauses.is_any() {
         run.reports.excuse_stall();
     }
     let now = Instant::now();
@@ -274,16 +282,19 @@ fn node_row(
 ) -> Option<JobNode> {
     let state = run.nodes.get(node)?;
     let has_answered = reports.iter().any(|(other, _)| *other == node);
+    let paused = run.reports.pauses.since(node).map(|since| seconds(since.elapsed()));
     Some(JobNode {
         host: state.host.clone(),
         ranks,
         link: match () {
             () if state.is_lost => NodeLink::Lost,
+            () if paused.is_some() => NodeLink::Paused,
             () if run.jobs.is_unsent() => NodeLink::Starting,
             () if has_answered || run.ending.is_leaving() => NodeLink::Connected,
             () => NodeLink::Silent,
         },
         last_message_seconds: Some(seconds(state.heard_at.elapsed())),
+        paused_seconds: paused.filter(|_| !state.is_lost),
     })
 }
 

@@ -130,6 +130,7 @@ impl Network {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             architecture: std::env::consts::ARCH.to_owned(),
             address: listener.address,
+            is_relayed: side.names.is_relayed,
         })
     }
 
@@ -369,6 +370,8 @@ impl Network {
     fn connect_member(&mut self, number: u32, node: u32) {
         let Some(link) = self.links.all.get_mut(&number) else { return };
         (link.state, link.deadline) = (LinkState::Member(node), None);
+        // Where the system refuses it, a connection to a process that is stopped ends after a while.
+        let _ = link.edge.keep();
         let now = self.clock.now();
         let Some(tree) = &mut self.tree else { return };
         if let Some(former) = self.links.members.insert(node, number) {

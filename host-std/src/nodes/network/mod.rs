@@ -29,6 +29,7 @@ pub(crate) mod roster;
 #[cfg(test)]
 mod tests;
 
+use super::awake::AwakeClock;
 use super::edge::{self, Edge, EdgeError, EdgeProgress};
 use super::greeting::{NodeGreeting, NodePlace};
 use super::key::RunKey;
@@ -41,7 +42,7 @@ use crate::poller::{Poller, Token};
 use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
 use crate::settings::nodes::PortRange;
 use links::{LinkState, Links, NodeLink};
-use pmi_std::{Clock, Stream};
+use pmi_std::Stream;
 use pmi_tree::{
     Class, CollectiveId, Contribution, Destination, NodeId, TreeError, TreeEvent, TreeNode,
 };
@@ -55,7 +56,11 @@ use std::time::{Duration, Instant};
 pub(crate) struct Network {
     key: RunKey,
     timeout: Duration,
-    clock: Clock,
+    clock: AwakeClock,
+    /// Time in which this process was stopped, for deadlines of its owner.
+    stopped: Duration,
+    /// Time of the last look at the hosts of other nodes.
+    hosts_seen_at: Instant,
     listener: Option<Listener>,
     links: Links,
     side: NetworkSide,
@@ -133,6 +138,8 @@ pub(crate) struct NodeNames {
     pub(crate) address: Option<IpAddr>,
     /// Ports for other nodes; any by default.
     pub(crate) ports: Option<PortRange>,
+    /// True if its connections to the head go through its starter.
+    pub(crate) is_relayed: bool,
 }
 
 /// State of a node server besides its connections.
@@ -192,7 +199,9 @@ impl Network {
         Self {
             key,
             timeout,
-            clock: Clock::start(),
+            clock: AwakeClock::start(),
+            stopped: Duration::ZERO,
+            hosts_seen_at: Instant::now(),
             listener: None,
             links: Links::default(),
             side,
@@ -312,6 +321,10 @@ impl Network {
                 continue;
             };
             let mut is_idle = !link.edge.has_output();
+            // Signs of life would fill a connection whose other end reads nothing.
+            if !is_idle && tree.is_silent(NodeId(node), now) {
+                continue;
+            }
             while link.edge.has_room() {
                 let len_bytes = tree.transmit(NodeId(node), &mut self.scratch[..CONTENT_MAX], now);
                 if len_bytes == 0 {
@@ -351,9 +364,10 @@ impl Network {
         }
         let links = self.links.all.values().filter_map(|link| link.deadline);
         let tree = self.tree.as_ref().and_then(TreeNode::poll_timeout);
-        let tree = tree.map(|at| Instant::now() + Clock::until(self.clock.now(), at));
+        let tree = tree.map(|at| self.clock.moment_of(at));
         let listener = self.listener.as_ref().and_then(|listener| listener.paused_until);
-        links.chain(tree).chain(listener).chain(self.rejections.deadline()).min()
+        let own = [self.clock.next_look()];
+        links.chain(tree).chain(listener).chain(self.rejections.deadline()).chain(own).min()
     }
 
     /// Handles deadlines.
@@ -365,6 +379,13 @@ impl Network {
         if let Some(listener) = &mut self.listener {
             listener.tick(now, poller)?;
         }
+        self.clock.look(now);
+        if let Some(stopped) = self.clock.take_stopped() {
+            let deadlines = self.links.all.values_mut().filter_map(|link| link.deadline.as_mut());
+            deadlines.for_each(|deadline| *deadline += stopped);
+            self.stopped += stopped;
+        }
+        self.look_at_hosts(now);
         if let Some(tree) = &mut self.tree {
             tree.handle_timeout(self.clock.at(now));
         }
@@ -382,6 +403,38 @@ impl Network {
         }
         delegation::start_due(self, poller)?;
         self.collect_tree_events(poller)
+    }
+
+    /// Time in which this process was stopped since the last call.
+    pub(crate) fn take_stopped(&mut self) -> Duration {
+        std::mem::take(&mut self.stopped)
+    }
+
+    /// Time without a sign of life after which a node is lost.
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Tells the tree which hosts of silent nodes answer.
+    fn look_at_hosts(&mut self, now: Instant) {
+        let Some(tree) = &mut self.tree else { return };
+        if now.saturating_duration_since(self.hosts_seen_at) < HOSTS_AGAIN {
+            return;
+        }
+        self.hosts_seen_at = now;
+        for (node, number) in &self.links.members {
+            // A relay on this machine is at the other end, whose answers tell nothing about the host.
+            let is_relayed = match &self.side {
+                NetworkSide::Head(roster) => roster.is_relayed(*node),
+                NetworkSide::Node(side) => side.names.is_relayed && *node == NodeId::HEAD.0,
+            };
+            let Some(link) = self.links.all.get_mut(number).filter(|_| !is_relayed) else {
+                continue;
+            };
+            if let Some(at) = link.edge.poll_answer(now) {
+                tree.host_answers(NodeId(*node), self.clock.at(at));
+            }
+        }
     }
 
     /// Sends a message through the tree.
@@ -454,11 +507,14 @@ impl Network {
         }
     }
 
-    /// True while frames wait for a connection that is slow.
+    /// True while frames wait for a connection that is slow, and not for a process that is stopped.
     pub(crate) fn has_output(&self) -> bool {
-        let is_waiting =
-            |number: &u32| self.links.all.get(number).is_some_and(|link| link.edge.has_output());
-        self.links.members.values().any(is_waiting)
+        let is_paused =
+            |node: u32| self.tree.as_ref().is_some_and(|tree| tree.is_paused(NodeId(node)));
+        self.links.members.iter().any(|(node, number)| {
+            let link = self.links.all.get(number);
+            link.is_some_and(|link| link.edge.has_output()) && !is_paused(*node)
+        })
     }
 
     fn collect_tree_events(&mut self, poller: &Poller) -> io::Result<()> {
@@ -554,6 +610,9 @@ impl Network {
         }
     }
 }
+
+/// Least time between two looks at the hosts of other nodes, which take a system call for each.
+const HOSTS_AGAIN: Duration = Duration::from_millis(100);
 
 /// Longest time from a connection to the end of its handshake and the first message.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);

@@ -108,6 +108,12 @@ impl Roster {
         self.delegates.contains(&node)
     }
 
+    /// True if the connections of a node to the head go through its starter.
+    pub(super) fn is_relayed(&self, node: u32) -> bool {
+        let hello = self.host(node).and_then(|host| host.hello.as_ref());
+        hello.is_some_and(|hello| hello.is_relayed)
+    }
+
     /// The tree of the head.
     pub(super) fn tree(&self) -> TreeNode {
         TreeNode::new(greetings::tree_config((0, self.nodes()), self.radix, self.timeout))
@@ -264,6 +270,7 @@ mod tests {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             architecture: std::env::consts::ARCH.to_owned(),
             address: "127.0.0.1:9".parse().unwrap(),
+            is_relayed: false,
         }
     }
 

@@ -140,3 +140,74 @@ fn node_whose_connection_ends_before_it_is_attached_is_lost() {
     let (node, parent, loss) = (NodeId(1), NodeId(0), EdgeLoss::Closed);
     assert_eq!(head.poll_event(), Some(TreeEvent::NodeLost { node, parent, loss }));
 }
+
+/// Lets a number of seconds pass in which the host of a stopped node answers.
+fn pause(net: &mut Net, node: u32, seconds: u64) {
+    for _ in 0..seconds {
+        net.wait(Duration::from_secs(1));
+        let now = net.now;
+        net.node(0).host_answers(NodeId(node), now);
+    }
+}
+
+#[test]
+fn stopped_node_whose_host_answers_stays_and_gets_what_was_sent_later() {
+    let mut net = Net::new(3, 4);
+    net.stopped.insert(NodeId(1));
+    pause(&mut net, 1, 3);
+    net.node(0).send(Destination::All, Class::Control, vec![7; 100_000]).unwrap();
+    net.contribute(2, 1, b"two");
+    pause(&mut net, 1, 30);
+    assert_eq!(lost(&net), []);
+    // A connection that nobody reads would fill up.
+    assert!(net.waiting_bytes(0, 1) < 1000, "{}", net.waiting_bytes(0, 1));
+    let of_pause = |net: &Net| -> Vec<TreeEvent> {
+        let is_one = |event: &&TreeEvent| {
+            matches!(event, TreeEvent::Paused { .. } | TreeEvent::Continued { .. })
+        };
+        net.events[0].iter().filter(is_one).cloned().collect()
+    };
+    assert_eq!(of_pause(&net), [TreeEvent::Paused { peer: NodeId(1) }]);
+    net.stopped.clear();
+    net.wait(Duration::from_secs(2));
+    let continued = TreeEvent::Continued { peer: NodeId(1) };
+    assert_eq!(of_pause(&net), [TreeEvent::Paused { peer: NodeId(1) }, continued]);
+    let is_message = |event: &TreeEvent| matches!(event, TreeEvent::Message { body, .. } if body.len() == 100_000);
+    assert!(net.events[1].iter().any(is_message), "{:?}", net.events[1]);
+    net.contribute(0, 1, b"");
+    net.contribute(1, 1, b"one");
+    net.run();
+    assert_eq!(net.results(1).len(), 3);
+}
+
+#[test]
+fn stopped_node_whose_host_answers_no_more_is_lost() {
+    let mut net = Net::new(3, 4);
+    net.stopped.insert(NodeId(1));
+    pause(&mut net, 1, 20);
+    assert_eq!(lost(&net), []);
+    net.wait(Duration::from_millis(5200));
+    assert_eq!(lost(&net), [(1, 0, EdgeLoss::Silent)]);
+}
+
+#[test]
+fn children_of_a_stopped_node_stay_while_its_host_answers() {
+    let mut net = Net::new(7, 2);
+    net.stopped.insert(NodeId(1));
+    for _ in 0..20 {
+        net.wait(Duration::from_secs(1));
+        let now = net.now;
+        for node in [0, 3, 4] {
+            net.node(node).host_answers(NodeId(1), now);
+        }
+    }
+    assert_eq!(lost(&net), []);
+    net.stopped.clear();
+    net.wait(Duration::from_secs(2));
+    assert_eq!(net.node(3).parent(), Some(NodeId(1)));
+    for node in 0..7 {
+        net.contribute(node, 1, b"x");
+    }
+    net.run();
+    assert_eq!(net.results(1).len(), 7);
+}

@@ -2,7 +2,7 @@
 
 use pmi_core::time::{Duration, Instant};
 use pmi_tree::{CollectiveId, Contribution, NodeId, TreeConfig, TreeEvent, TreeNode};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// All nodes of a tree.
 pub(crate) struct Net {
@@ -13,6 +13,8 @@ pub(crate) struct Net {
     pub(crate) piece: usize,
     /// Events of each node but connections.
     pub(crate) events: Vec<Vec<TreeEvent>>,
+    /// Nodes that do nothing, and whose connections stay.
+    pub(crate) stopped: BTreeSet<NodeId>,
 }
 
 pub(crate) fn id(number: u32) -> CollectiveId {
@@ -30,6 +32,7 @@ impl Net {
             now: Instant::ZERO,
             piece: 4096,
             events: vec![Vec::new(); nodes as usize],
+            stopped: BTreeSet::new(),
         };
         for node in ids.skip(1) {
             net.connect(node, node.parent(radix).unwrap());
@@ -100,6 +103,9 @@ impl Net {
         let mut is_busy = false;
         for at in 0..self.nodes.len() {
             let me = NodeId(u32::try_from(at).unwrap());
+            if self.stopped.contains(&me) {
+                continue;
+            }
             while let Some(peer) = self.nodes[at].as_mut().and_then(TreeNode::next_ready) {
                 let mut out = vec![0; self.piece];
                 loop {
@@ -124,7 +130,10 @@ impl Net {
     }
 
     fn deliver(&mut self, from: NodeId, to: NodeId) -> bool {
-        let Some(pipe) = self.pipes.get_mut(&(from, to)) else { return false };
+        let Some(pipe) = self.pipes.get_mut(&(from, to)).filter(|_| !self.stopped.contains(&to))
+        else {
+            return false;
+        };
         let bytes: Vec<u8> = pipe.drain(..).collect();
         let now = self.now;
         for piece in bytes.chunks(self.piece) {
@@ -164,17 +173,29 @@ impl Net {
         let end = self.now.plus(most);
         loop {
             self.run();
-            let due = self.nodes.iter().flatten().filter_map(TreeNode::poll_timeout).min();
+            let stopped = &self.stopped;
+            let runs = |node: &&TreeNode| !stopped.contains(&node.config().node);
+            let due =
+                self.nodes.iter().flatten().filter(runs).filter_map(TreeNode::poll_timeout).min();
             self.now = due.unwrap_or(end).min(end);
             let now = self.now;
             if due.is_none_or(|due| due > now) {
                 return;
             }
-            self.nodes.iter_mut().flatten().for_each(|node| node.handle_timeout(now));
+            for node in self.nodes.iter_mut().flatten() {
+                if !self.stopped.contains(&node.config().node) {
+                    node.handle_timeout(now);
+                }
+            }
             if now == end {
                 return self.run();
             }
         }
+    }
+
+    /// Bytes that wait for a node.
+    pub(crate) fn waiting_bytes(&self, from: u32, to: u32) -> usize {
+        self.pipes.get(&(NodeId(from), NodeId(to))).map_or(0, VecDeque::len)
     }
 
     pub(crate) fn contribute(&mut self, node: u32, number: u32, data: &[u8]) {

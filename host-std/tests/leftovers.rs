@@ -105,6 +105,21 @@ fn failed_run_terminates_daemons_of_its_ranks() {
 }
 
 #[test]
+fn second_signal_to_the_launcher_leaves_no_daemon() {
+    let (own, daemon) = (nap(31), nap(32));
+    let rank = format!("(setsid sh -c \"trap '' TERM; {daemon}; true\" &); exec {own}");
+    let launcher = start(&mut job(2, shell(&rank)));
+    assert!(comes(|| running(&own).len() == 2 && running(&daemon).len() == 2));
+    launcher.signal("TERM");
+    assert!(comes(|| running(&own).is_empty()));
+    // A second signal within 2 s is another request.
+    sleep(Duration::from_millis(2100));
+    launcher.signal("TERM");
+    launcher.end().exits_with(143);
+    assert_eq!(running(&daemon), [], "daemons are left");
+}
+
+#[test]
 fn failed_run_tells_daemons_of_its_ranks_from_jobs_of_the_shell() {
     let (shells, daemons) = (nap(4), nap(5));
     // The first daemon is known by its session, the second by its environment.

@@ -357,6 +357,7 @@ fn handle_head_message(run: &mut EventLoop, message: HeadMessage) -> io::Result<
                 && run.termination.hand_on(now, arrived.signal)
             {
                 run.processes.forward_end(arrived);
+                run.processes.terminate_deaf(now, arrived.signal);
             }
         }
         HeadMessage::Stop => {

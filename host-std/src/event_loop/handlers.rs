@@ -487,15 +487,16 @@ impl EventLoop {
             Interrupt::Forward => return self.processes.forward_end(arrived),
             Interrupt::End | Interrupt::Kill => {}
         }
-        // With no rank left, the launcher waits for a reader of its output or a process that a rank left
-        // behind; the sender of the signal wants neither.
-        self.termination.is_abandoned |= self.processes.running_count() == 0;
+        // With no rank left, the launcher waits for a reader of its output; the sender of the signal does not
+        // want that. Processes that ranks have left behind are ended first.
+        self.termination.is_abandoned |= self.processes.is_quiet();
         let signal = arrived.signal.as_raw();
         self.fail(self.jobs.first(), Failure::Interrupted { signal });
-        if interrupt == Interrupt::Kill {
+        if interrupt == Interrupt::Kill || self.processes.is_sweeping() {
             return self.processes.kill(Instant::now());
         }
         self.processes.forward_end(arrived);
+        self.processes.terminate_deaf(now, arrived.signal);
         // The head reports the ranks of all nodes.
         if self.uplink.is_none() {
             self.status.remind_later(now);

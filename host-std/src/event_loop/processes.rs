@@ -205,6 +205,11 @@ impl Processes {
         self.running_count == 0 && self.sweep_at.is_none()
     }
 
+    /// True if no rank runs, and processes are waited for that ranks have left behind.
+    pub(super) const fn is_sweeping(&self) -> bool {
+        self.running_count == 0 && self.sweep_at.is_some()
+    }
+
     /// Time of the next call of a method with a deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let kill = self.kill_deadlines.front().map(|(at, _)| *at);
@@ -221,9 +226,7 @@ impl Processes {
 impl Processes {
     /// Sends `signal` to all running processes.
     pub(super) fn signal_running(&self, signal: Signal) {
-        for process in self.entries.iter().filter_map(|one| one.process.as_ref()) {
-            process.signal(signal);
-        }
+        self.running_processes().for_each(|process| process.signal(signal));
     }
 
     /// Forwards a signal to all running processes but those left out. A signal typed at the terminal
@@ -240,9 +243,31 @@ impl Processes {
     }
 
     /// Forwards a signal that requests the end. A stopped process handles it only after SIGCONT.
+    ///
+    /// Signals of keys are meant for the group of a rank, as at a terminal: a shell that waits for a command
+    /// heeds them when they have ended the command.
     pub(super) fn forward_end(&self, arrived: Arrived) {
-        self.forward(arrived, |_| false);
+        let is_of_key = [Signal::INT, Signal::QUIT].contains(&arrived.signal);
+        match is_of_key && !arrived.is_for_group {
+            true => self.running_processes().for_each(|one| one.signal_group(arrived.signal)),
+            false => self.forward(arrived, |_| false),
+        }
         self.signal_running(Signal::CONT);
+    }
+
+    /// Ends all ranks as after a failure, if `signal` was SIGTERM and all of them ignore it: it would have no
+    /// effect. (The other signals are ignored by commands in the background of a shell, and by `nohup`.)
+    pub(super) fn terminate_deaf(&mut self, now: Instant, signal: Signal) {
+        let is_deaf = signal == Signal::TERM
+            && self.running_count > 0
+            && self.running_processes().all(|process| process.ignores(signal));
+        if is_deaf {
+            self.terminate(now);
+        }
+    }
+
+    fn running_processes(&self) -> impl Iterator<Item = &Process> {
+        self.entries.iter().filter_map(|one| one.process.as_ref())
     }
 
     /// Stops all ranks and waits until they are stopped.

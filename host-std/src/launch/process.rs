@@ -411,6 +411,12 @@ impl Process {
         status.is_ok_and(|status| status.sigcgt >> (signal.as_raw() - 1) & 1 == 1)
     }
 
+    /// True if it ignores `signal`; false if unknown.
+    pub(crate) fn ignores(&self, signal: Signal) -> bool {
+        let status = procfs::process::Process::new(self.pid()).and_then(|process| process.status());
+        status.is_ok_and(|status| status.sigign >> (signal.as_raw() - 1) & 1 == 1)
+    }
+
     /// True if it handles `signal` itself: by a handler, or by blocking it to read it from a descriptor.
     /// False if unknown.
     pub(crate) fn handles(&self, signal: Signal) -> bool {

@@ -1,9 +1,11 @@
 //! Environment of a rank: forwarded output, input, variables, descriptors, signals.
 
 mod common;
-use common::{c_program, host, job, run, run_with_input, shell, start};
+use common::{c_program, host, host_path, job, run, run_with_input, shell, start};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -168,6 +170,84 @@ fn user_signal_is_passed_on_and_ends_nothing() {
     let words = ["run", "-n", "2", "--forward-signals", "SIGUSR1"].into_iter().chain(shell(script));
     let ran = signalled(host(words), "USR1").exits_with(0).says_nothing();
     assert_eq!(ran.lines(), ["ready", "ready", "seen", "seen"]);
+}
+
+/// The launcher under another name, with `words`.
+fn under_name(directory: &Path, name: &str, words: &[&str]) -> Command {
+    let link = directory.join(name);
+    if !link.exists() {
+        symlink(host_path(), &link).unwrap();
+    }
+    let mut command = Command::new(link);
+    command.args(words).stdin(Stdio::null()).env("XDG_CONFIG_HOME", "/nowhere");
+    command.env_remove("SLURM_JOB_ID");
+    command
+}
+
+#[test]
+fn user_signals_reach_ranks_under_the_names_of_other_launchers() {
+    let directory = tempfile::tempdir().unwrap();
+    let several = Some("--starter=local:2");
+    let launchers = ["mpiexec", "mpirun", "prterun", "srun"].map(|name| (name, None));
+    for (launcher, starter) in launchers.into_iter().chain([("mpirun", several)]) {
+        for name in ["USR1", "USR2", "ALRM"] {
+            let rank = format!(
+                "trap 'echo seen; exit 0' {name}; echo ready; while :; do sleep 0.01; done"
+            );
+            let words: Vec<&str> =
+                ["-n", "2"].into_iter().chain(starter).chain(shell(&rank)).collect();
+            let ran = signalled(under_name(directory.path(), launcher, &words), name);
+            let ran = ran.exits_with(0).says_nothing();
+            assert_eq!(ran.lines(), ["ready", "ready", "seen", "seen"], "{launcher} {name}");
+        }
+    }
+}
+
+#[test]
+fn signals_of_open_mpi_are_forwarded_besides_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let run_with = |list: &str, rank: &str| {
+        let words = [&["--forward-signals", list, "-n", "2"][..], &shell(rank)].concat();
+        signalled(under_name(directory.path(), "prterun", &words), "USR1").exits_with(0)
+    };
+    let rank = "trap 'echo seen; exit 0' USR1; echo ready; while :; do sleep 0.01; done";
+    let ran = run_with("SIGWINCH", rank).says_nothing();
+    assert_eq!(ran.lines(), ["ready", "ready", "seen", "seen"]);
+    let ran = run_with("none", "trap 'exit 3' USR1; echo ready; sleep 0.5; exit 0");
+    assert!(ran.err.contains("runs for"), "{}", ran.err);
+}
+
+#[test]
+fn interrupt_of_the_launcher_reaches_the_command_that_a_script_waits_for() {
+    for name in ["INT", "QUIT"] {
+        for nodes in [None, Some("--starter=local:2")] {
+            let rank = "ulimit -c 0; echo ready; sleep 300; echo after";
+            let words = ["run", "-n", "2"].into_iter().chain(nodes).chain(shell(rank));
+            let ran = signalled(host(words), name);
+            assert_eq!(ran.lines(), ["ready", "ready"], "{}", ran.err);
+            ran.exits_with(if name == "INT" { 130 } else { 131 });
+        }
+    }
+}
+
+#[test]
+fn ranks_that_all_ignore_the_request_to_end_are_killed() {
+    for nodes in [None, Some("--starter=local:2")] {
+        let rank = "trap '' TERM; echo ready; while :; do sleep 0.1; done";
+        let words = ["run", "-n", "2"].into_iter().chain(nodes).chain(shell(rank));
+        signalled(host(words), "TERM").exits_with(143);
+    }
+}
+
+#[test]
+fn rank_that_handles_the_request_to_end_has_the_time_that_it_takes() {
+    // The other rank ignores it.
+    let rank = "if [ $PMI_RANK = 0 ]; then trap '' TERM; else trap 'n=$((n+1))' TERM; fi
+         n=0; echo ready; i=0; while [ $i -lt 50 ]; do sleep 0.1; i=$((i+1)); done; echo saved";
+    let words = ["run", "-n", "2"].into_iter().chain(shell(rank));
+    let ran = signalled(host(words), "TERM");
+    assert_eq!(ran.lines(), ["ready", "ready", "saved", "saved"], "{}", ran.err);
+    ran.exits_with(143);
 }
 
 /// Runs a job of two ranks and sends `name` to the launcher once both have printed that they are ready.

@@ -241,6 +241,8 @@ signals to the launcher:
   SIGUSR1 prints a table of all ranks. SIGUSR2 is forwarded to the ranks; those that listen on a second
   connection receive a checkpoint notice instead.
   --forward-signals lists further signals to forward; if it contains SIGUSR1, no table is printed.
+  As mpiexec, mpirun, prterun or srun, SIGUSR1, SIGALRM and SIGURG are forwarded, as by these launchers.
+  Where all ranks ignore SIGTERM, they are killed 3 s after it.
 ";
 
 const TEXTS: &[(&str, &str)] =

@@ -61,7 +61,11 @@ const LAUNCHER: &[Section] = &[
                 "are forwarded to the ranks and end the run; two within 2 s kill all ranks",
             ),
             ("SIGTSTP, SIGCONT", "stop and continue the ranks, then this program"),
-            ("SIGUSR1", "prints a table of all ranks, unless it is forwarded"),
+            (
+                "SIGUSR1",
+                "prints a table of all ranks, unless it is forwarded, as by mpiexec, mpirun, prterun \
+                 and srun",
+            ),
             (
                 "SIGUSR2",
                 "is forwarded to the ranks, or becomes a checkpoint notice for those that listen",

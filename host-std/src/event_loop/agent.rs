@@ -187,6 +187,7 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     settings.placement = job.placement;
     // The head judges the whole run.
     settings.watching.stall_report = job.supervision.standstill;
+    settings.ending.forward_signals = job.supervision.forward_signals;
     settings.ending.on_exit_error = job.supervision.on_exit_error;
     settings.ending.on_singletons = job.supervision.on_singletons;
     (settings.watching.progress, settings.watching.control) = (false, false);

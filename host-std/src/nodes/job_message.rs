@@ -92,7 +92,7 @@ pub(crate) struct ExchangeMessage {
 }
 
 /// Supervision of the ranks of a job on each node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Supervision {
     /// Time without progress after which a node with waiting ranks reports it to the head.
     pub(crate) standstill: Option<Duration>,
@@ -102,6 +102,8 @@ pub(crate) struct Supervision {
     pub(crate) on_singletons: OnSingletons,
     /// True if all messages of ranks are recorded and sent to the head.
     pub(crate) is_traced: bool,
+    /// Further signals to the node server that are forwarded to the ranks, by number.
+    pub(crate) forward_signals: Vec<i32>,
 }
 
 /// Ranks that run the same program.
@@ -354,6 +356,7 @@ pub(super) mod tests {
                 on_exit_error: OnExitError::Ignore,
                 on_singletons: OnSingletons::Ignore,
                 is_traced: true,
+                forward_signals: vec![10],
             },
         }
     }

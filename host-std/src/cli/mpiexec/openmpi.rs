@@ -5,11 +5,13 @@ use super::policies::{
     output_files, pmix_mca, ppr, prefix, prepend, prte_mca, rank_by, runtime_options, sockets,
     tune, with_ft,
 };
+use super::reader::FORWARDED;
 use super::table::HydraEffect::{
     ConfigFile, HostFile, HwThreads, Only, Options, Own, Personality, Preview, RankFile, Refused,
     Terminals, Version, Whole, WithDefaults,
 };
 use super::table::{HydraOption, flag, pair, same, word, yes};
+use std::ffi::{OsStr, OsString};
 
 /// Open MPI's options, by subject.
 pub(crate) const OPTIONS: &[HydraOption] = &[
@@ -117,7 +119,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         .note("the others continue; a rank is not restarted"),
     word(&["max-restarts"], Only(&["0"], "ranks are not restarted; leave it out")),
     word(&["spawn-timeout"], Whole("start-timeout", same)).note("for the start of node servers"),
-    word(&["forward-signals"], Whole("forward-signals", same)),
+    word(&["forward-signals"], Whole("forward-signals", forwarded))
+        .note("besides SIGUSR1, SIGUSR2, SIGALRM and SIGURG; `none` forwards none of these but SIGUSR2"),
     word(&["runtime-options", "rtos"], Options("--on-exit-error --progress", runtime_options))
         .note("`error-nonzero-status`, `continuous`, `show-progress`, `abort-nonzero-status`"),
     // Input, files and directories.
@@ -141,10 +144,21 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     flag(&["set-sid", "daemonize", "no-ready-msg"], Refused(DAEMON)),
 ];
 
-fn cores(value: &std::ffi::OsStr) -> Result<std::ffi::OsString, String> {
+fn cores(value: &OsStr) -> Result<OsString, String> {
     modifier("core", &value.to_string_lossy()).map(Into::into)
 }
 
 const DEBUGGER: &str = "start this launcher under the debugger, which finds its ranks by MPIR, as \
     'totalview mpirun -a -n 4 ./a'; or 'pmi-host run --gdb 0 -n 4 ./a', which opens a gdb for rank 0";
 const DAEMON: &str = "there are no daemons that outlive a run; leave it out";
+
+/// Adds the signals that are forwarded by default.
+fn forwarded(value: &OsStr) -> Result<OsString, String> {
+    if value == "none" {
+        return same(value);
+    }
+    let mut all = OsString::from(FORWARDED);
+    all.push(",");
+    all.push(value);
+    Ok(all)
+}

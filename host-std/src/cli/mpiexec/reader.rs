@@ -464,7 +464,8 @@ impl<'a> HydraReader<'a> {
             None if self.context.name == MPIRUN => &[("universe", "endless"), ("env-for", "ompi")],
             None => &[("universe", "endless")],
         };
-        let weakest = weakest.iter().chain(&[("allocation", "true")]);
+        let of_all = [("allocation", "true"), ("forward-signals", FORWARDED)];
+        let weakest = weakest.iter().chain(&of_all);
         let weakest = weakest.map(|(ours, value)| self.given_option(ours, value.into(), &wrong));
         self.args.weakest = weakest.collect::<Result<_, _>>()?;
         self.args.needs_program = true;
@@ -533,6 +534,9 @@ pub(super) fn unreadable(option: &str, file: &OsStr, error: &io::Error) -> Usage
     let why = format!("it cannot be read ({error})");
     UsageError::Value { given: format!("{option} {}", file.display()), why }
 }
+
+/// Signals besides those of `run` that the other launchers forward to their ranks.
+pub(super) const FORWARDED: &str = "SIGUSR1,SIGALRM,SIGURG";
 
 /// Names of launchers for `--personality`.
 const PERSONALITIES: [(&str, Personality); 7] = [

@@ -63,7 +63,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "forward-signals",
         "LIST",
         "forward these signals to the ranks too, as SIGUSR1,SIGWINCH (default: SIGUSR2 and those \
-        that terminate the run)",
+        that terminate the run; as mpiexec, mpirun, prterun and srun also SIGUSR1, SIGALRM, SIGURG)",
         |settings, value| put(&mut settings.ending.forward_signals, signals(value)),
         |settings| {
             let numbers = settings.ending.forward_signals.iter();

@@ -425,6 +425,7 @@ fn describe(
             on_exit_error: ending.on_exit_error,
             on_singletons: ending.on_singletons,
             is_traced: tracing.is_requested() || config.web.is_some(),
+            forward_signals: ending.forward_signals.clone(),
         },
     })
 }

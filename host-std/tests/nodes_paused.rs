@@ -182,3 +182,26 @@ fn host_that_stops_answering_is_lost_without_a_pause() {
     assert!(ran.err.contains("n2 (rank 1 of 2) is lost: it does not answer"), "{}", ran.err);
     assert!(!ran.err.contains("paused"), "{}", ran.err);
 }
+
+#[test]
+fn ranks_of_a_stopped_node_server_end_with_the_run() {
+    let Some(hosts) = ssh_hosts("stopped-end", 2) else { return };
+    let nap = format!("sleep {}.77", 700_000 + std::process::id());
+    let rank = format!("echo agent; exec {nap}");
+    let mut command = hosts.head(&["run", "--hosts", "n1,n2", "-n", "2", "sh", "-c", &rank]);
+    let running = start(&mut command);
+    while running.output().matches("agent").count() < 2 {
+        sleep(Duration::from_millis(20));
+    }
+    // Guards begin to watch after a moment.
+    sleep(Duration::from_secs(1));
+    send(node_server(&hosts, 2), Signal::SIGSTOP);
+    running.signal("TERM");
+    running.end().exits_with(143);
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    let is_left = || hosts.processes(2).iter().any(|line| line.contains(&nap));
+    while is_left() {
+        assert!(std::time::Instant::now() < until, "{:?}", hosts.processes(2));
+        sleep(Duration::from_millis(50));
+    }
+}

@@ -173,7 +173,9 @@ impl EventLoop {
             agent.as_ref().map_or_else(|| Places::are_one(streams), |of| of.output.are_one);
         let pipes = (one_pipe, streams.pty.is_some());
         let ignored = Ignored::at_start();
-        let mut launcher = Launcher::new(limit, link, pipes, ignored).map_err(prepare)?;
+        let has_starter = config.node.is_some();
+        let mut launcher =
+            Launcher::new(limit, link, pipes, has_starter, ignored).map_err(prepare)?;
         let summary = Summary::new(&config.settings.ending)?;
         let (mut uplink, mut terminal) = (None, None);
         let (mut poller, mut outputs) = match agent {

@@ -12,6 +12,9 @@
 //! A guard that is killed itself is replaced at once, for the launcher may be the next; and its name
 //! differs from that of the launcher, so that `killall -9` of one spares the other.
 //!
+//! The guard of a node server also notices when its starter has gone, and with it the run: a node server that is
+//! stopped cannot notice that, and its ranks would run on. The guard continues it then.
+//!
 //! Starting a program takes longer than all other work before the first rank, and its pages take more memory
 //! than those that a fork of a small process shares with it. So the guard is a fork of the launcher, which
 //! does nothing but wait at first. When a run lasts for a moment, or when the guard is needed, it takes a
@@ -75,6 +78,8 @@ struct GuardStart {
     /// Modes of the terminal to restore.
     modes: Option<String>,
     inherited: String,
+    /// True for a node server, whose standard error leads to its starter.
+    has_starter: bool,
 }
 
 /// Report of the launcher to the guard. A record ends with a NUL.
@@ -99,12 +104,17 @@ pub(crate) enum GuardRecord<'a> {
 
 impl Guard {
     /// Starts the guard. It restores the modes of the terminal if a rank `has_terminal`, and spares
-    /// `inherited` processes. `None` if the system does not support it.
-    pub(crate) fn start(has_terminal: bool, inherited: &[ProcessIdentity]) -> Option<Self> {
+    /// `inherited` processes; that of a node server watches its starter. `None` if the system does not support
+    /// it.
+    pub(crate) fn start(
+        (has_terminal, has_starter): (bool, bool),
+        inherited: &[ProcessIdentity],
+    ) -> Option<Self> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mark = format!("{}.{}", getpid().as_raw_nonzero(), since.as_nanos());
         let modes = has_terminal.then(console::modes_to_keep).flatten();
-        let start = GuardStart { mark, modes, inherited: inherited_words(inherited) };
+        let inherited = inherited_words(inherited);
+        let start = GuardStart { mark, modes, inherited, has_starter };
         let terminal = start
             .modes
             .as_ref()
@@ -249,13 +259,15 @@ impl GuardStart {
     /// reads.
     #[allow(unsafe_code, reason = "a process is copied by fork alone")]
     fn spawn(&self, terminal: Option<OwnedFd>, moment: Duration) -> io::Result<(OwnedFd, Pid)> {
-        let Self { mark, modes, inherited } = self;
+        let Self { mark, modes, inherited, has_starter } = self;
+        let starter = if *has_starter { WATCHED } else { "" };
         let (read, switch) = pipe_with(PipeFlags::CLOEXEC)?;
         // Writes to the guard never block.
         ioctl_fionbio(&switch, true)?;
         let null = null::open()?;
         let name = NAME.to_str().unwrap_or_default();
-        let words = [name, GUARD, mark, modes.as_deref().unwrap_or_default(), inherited];
+        let modes = modes.as_deref().unwrap_or_default();
+        let words = [name, GUARD, mark, modes, inherited, starter];
         let words = words.map(|word| CString::new(word).unwrap_or_default());
         // A key, a stop of the process group, and the guard of an outer run, which takes the copy for a
         // rank, must not interrupt its work. Blocked signals stay so across the exec.
@@ -270,9 +282,9 @@ impl GuardStart {
             Ok(ForkResult::Child) => {
                 drop(switch);
                 let _ = setsid();
-                wait_as_copy(&read, &null, terminal.as_ref(), moment);
+                wait_as_copy(&read, &null, (terminal.as_ref(), *has_starter), moment);
                 if !moment.is_zero() && become_guard(&words).is_ok() {
-                    let work = || watch_run(mark, modes.as_deref().unwrap_or_default(), inherited);
+                    let work = || watch_run(mark, modes, (inherited, *has_starter));
                     // A panic must not return into the code of the launcher.
                     let _ = catch_unwind(AssertUnwindSafe(work));
                     // SAFETY: as below.
@@ -297,14 +309,22 @@ impl GuardStart {
 }
 
 /// Waits in the copy until it must become the guard: the launcher is gone, or has run for a moment.
-fn wait_as_copy(read: &OwnedFd, null: &OwnedFd, terminal: Option<&OwnedFd>, moment: Duration) {
+fn wait_as_copy(
+    read: &OwnedFd,
+    null: &OwnedFd,
+    (terminal, has_starter): (Option<&OwnedFd>, bool),
+    moment: Duration,
+) {
     // A reader of the launcher's output waits for all that hold it open. A terminal is only read; no
     // process waits for its end.
     let _ = match terminal {
         Some(terminal) => rustix::stdio::dup2_stdout(terminal),
         None => rustix::stdio::dup2_stdout(null),
     };
-    let _ = rustix::stdio::dup2_stderr(null);
+    // The end of the starter shows at the other one.
+    if !has_starter {
+        let _ = rustix::stdio::dup2_stderr(null);
+    }
     let _ = rustix::stdio::dup2_stdin(read);
     // Records are left for the program to read, and do not wake the copy.
     let mut hang_up = [PollFd::new(read, PollFlags::empty())];
@@ -350,6 +370,9 @@ fn become_guard(words: &[CString]) -> io::Result<()> {
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+/// Word for the guard of a node server.
+pub(crate) const WATCHED: &str = "watched";
 
 /// For a run longer than this, the cost of a control group is negligible.
 const MOMENT: Duration = Duration::from_millis(100);

@@ -149,7 +149,7 @@ impl Launcher {
     /// Prepares everything common to all ranks. With `one_pipe`, standard output and standard error
     /// of a rank are one pipe, which keeps what it writes to both in order; a rank `has_terminal` if one
     /// of them gets a terminal of its own. `ignored` signals stay so for them. `link` reserves the number at
-    /// which each finds its end of its socket pair.
+    /// which each finds its end of its socket pair. A node server `has_starter`.
     ///
     /// # Errors
     ///
@@ -158,12 +158,13 @@ impl Launcher {
         limit: DescriptorLimit,
         link: OwnedFd,
         (one_pipe, has_terminal): (bool, bool),
+        has_starter: bool,
         ignored: Ignored,
     ) -> io::Result<Self> {
         // At this point, the signals that this process will take over still have the user's mask.
         let mask = SigSet::thread_get_mask()?;
         let mut orphans = Orphans::new();
-        let guard = Guard::start(has_terminal, orphans.inherited());
+        let guard = Guard::start((has_terminal, has_starter), orphans.inherited());
         if let Some(guard) = &guard {
             orphans.set_guard(guard.pid(), guard.mark());
         }

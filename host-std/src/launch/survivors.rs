@@ -12,14 +12,17 @@
 //! themselves: these terminate their own runs.
 
 use crate::launch::cgroup::Cgroup;
-use crate::launch::guard::{GUARD, GuardRecord, NAME, RUN};
+use crate::launch::guard::{GUARD, GuardRecord, NAME, RUN, WATCHED};
+use crate::launch::null;
 use crate::launch::processes::{self, ProcessIdentity, Relations};
 use crate::launch::session_directory;
 use crate::stdio::console;
 use crate::working_set;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, getppid, kill_process, pidfd_open, pidfd_send_signal,
+};
 use rustix::thread::set_name;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -36,20 +39,28 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let mut words = words.iter().map(|word| word.to_str().unwrap_or_default());
     let Some(mark) = words.next() else { return ExitCode::FAILURE };
     let (modes, inherited) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    watch_run(mark, modes, inherited);
+    let has_starter = words.next() == Some(WATCHED);
+    watch_run(mark, modes, (inherited, has_starter));
     ExitCode::SUCCESS
 }
 
 /// Waits for the end of the launcher of the run with this mark, and terminates what it leaves behind.
-/// Standard input is the pipe from the launcher, standard output the terminal to restore.
-pub(crate) fn watch_run(mark: &str, modes: &str, inherited: &str) {
+/// Standard input is the pipe from the launcher, standard output the terminal to restore, and standard error leads
+/// to the starter of a node server that has one.
+pub(crate) fn watch_run(mark: &str, modes: &str, (inherited, has_starter): (&str, bool)) {
     let inherited = inherited.split_terminator(',').filter_map(identity).collect();
     let mut run = Survivors::new(mark, inherited);
+    run.has_starter = has_starter;
     working_set::trim();
     run.gather();
     // The guard only waits from now on.
     working_set::trim();
-    if run.listen() {
+    let is_over = run.listen();
+    // The starter waits for all that hold it open.
+    if has_starter && let Ok(null) = null::open() {
+        let _ = rustix::stdio::dup2_stderr(null);
+    }
+    if is_over {
         run.cgroup.take().into_iter().for_each(Cgroup::remove);
         return;
     }
@@ -70,6 +81,8 @@ struct Survivors {
     inherited: Vec<ProcessIdentity>,
     /// The process of the launcher, while it is the parent of this one.
     launcher: Option<i32>,
+    /// True if standard error leads to the starter of the launcher, which is a node server.
+    has_starter: bool,
     /// Ranks that have not terminated, and those with processes left in their sessions.
     ranks: BTreeSet<i32>,
     /// Inode numbers of the sockets of ranks of a batch whose processes were not all reported.
@@ -122,6 +135,7 @@ impl Survivors {
         let input = rustix::stdio::stdin();
         let (mut held, mut chunk, mut is_over) = (Vec::new(), [0; 4096], false);
         loop {
+            self.watch_starter();
             match rustix::io::read(input, &mut chunk) {
                 Err(Errno::INTR) => continue,
                 Ok(0) | Err(_) => return is_over,
@@ -130,6 +144,27 @@ impl Survivors {
             is_over |= self.handle_records(&mut held);
             let mut hang_up = [PollFd::new(&input, PollFlags::empty())];
             let _ = poll(&mut hang_up, Some(&INTERVAL));
+        }
+    }
+
+    /// Waits until there is something to read. If the starter has gone before, the run is over: a launcher that is
+    /// stopped is continued, so that it notices that and ends its ranks.
+    fn watch_starter(&self) {
+        let (input, errors) = (rustix::stdio::stdin(), rustix::stdio::stderr());
+        let mut has_gone = false;
+        while self.has_starter {
+            let starter = PollFd::new(&errors, PollFlags::empty());
+            let mut files = [PollFd::new(&input, PollFlags::IN), starter];
+            // The state of a file that is closed is ready all the time.
+            let count = if has_gone { 1 } else { 2 };
+            let until = has_gone.then_some(&STOPPED_AGAIN);
+            if poll(&mut files[..count], until).is_err() || !files[0].revents().is_empty() {
+                return;
+            }
+            has_gone |= !files[1].revents().is_empty();
+            if let Some(launcher) = self.launcher.filter(|pid| has_gone && is_stopped(*pid)) {
+                let _ = Pid::from_raw(launcher).map(|pid| kill_process(pid, Signal::CONT));
+            }
         }
     }
 
@@ -232,6 +267,12 @@ fn send(id: ProcessIdentity, signals: &[Signal]) {
     }
 }
 
+/// True if a process is stopped by a signal.
+fn is_stopped(pid: i32) -> bool {
+    let stat = procfs::process::Process::new(pid).and_then(|process| process.stat());
+    stat.is_ok_and(|stat| stat.state == 'T')
+}
+
 /// True if a process is the guard of a launcher.
 fn is_guard(pid: i32) -> bool {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -266,6 +307,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Interval between two reads of reports. In this time a launcher starts some hundred ranks; the pipe holds
 /// the reports of thousands.
 const INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Time between two looks at a launcher whose starter has gone.
+const STOPPED_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 /// Bound on the repetitions: processes may fork while they are moved.
 const ROUNDS: usize = 50;

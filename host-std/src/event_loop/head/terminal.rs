@@ -42,7 +42,7 @@ impl HeadTerminal {
             false => Console::new(rustix::stdio::stdin().as_fd())
                 .map_err(|error| format!("there is no terminal for rank {rank}: {error}"))?,
         };
-        let guard = console.is_some().then(|| Guard::start(true, &[])).flatten();
+        let guard = console.is_some().then(|| Guard::start((true, false), &[])).flatten();
         let node = node_of(rank);
         Ok(Some(Self { rank, node, console, keys: InterruptKeys::default(), guard }))
     }

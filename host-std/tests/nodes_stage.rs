@@ -242,3 +242,40 @@ fn host_that_cannot_run_the_launcher_is_in_the_table() {
     let by_hand = ["--starter", "manual", "--hosts", "h1", "--stage-launcher"];
     run(host(["doctor"]).args(by_hand)).exits_with(1).says(&["'--stage-launcher'", "by hand"]);
 }
+
+#[test]
+fn launcher_that_arrives_in_part_is_removed_although_nobody_reads_the_reason() {
+    let directory = directory("launcher-part");
+    // As an ssh that is killed during the start: the rest does not come, and there is no reader.
+    let starter = ["--starter-cmd", "sh -c 'head -c 70000 | {cmd} 2>&1 | true'"];
+    let words = [&["run", "--hosts", "h1"][..], &starter, &["true"]].concat();
+    let ran = run(&mut staged_launcher(&directory, &words));
+    assert_ne!(ran.code, 0, "{}", ran.err);
+    let temporary = directory.join("tmp");
+    for entry in fs::read_dir(&temporary).unwrap() {
+        wait_until_gone(&entry.unwrap().path());
+    }
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
+#[test]
+fn start_that_is_interrupted_leaves_no_copy_of_the_launcher() {
+    for name in ["TERM", "INT"] {
+        let directory = directory(&format!("launcher-{name}"));
+        // The start takes longer than the launcher waits for its end.
+        program(&directory, "chmod", b"#!/bin/sh\nsleep 4\nexec /bin/chmod \"$@\"\n");
+        let running =
+            start(&mut staged_launcher(&directory, &["run", "--hosts", "h[1-2]", "true"]));
+        let temporary = directory.join("tmp");
+        let copies = || fs::read_dir(&temporary).unwrap().count();
+        while copies() < 2 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        running.signal(name);
+        let ran = running.end();
+        for entry in fs::read_dir(&temporary).unwrap() {
+            wait_until_gone(&entry.unwrap().path());
+        }
+        ran.exits_with(if name == "INT" { 130 } else { 143 });
+    }
+}

@@ -25,6 +25,8 @@ pub(super) struct Ending {
     give_up_at: Option<Instant>,
     /// Time at which the head stops waiting for agents that it has dismissed.
     leave_at: Option<Instant>,
+    /// True once starters were asked to end.
+    has_asked_starters: bool,
     pub(super) hosts: HostChoice,
     /// True if nothing but output is left.
     is_over: bool,
@@ -67,6 +69,8 @@ pub(super) enum EndingEvent {
     Kill,
     /// Nodes have not ended in time.
     GiveUp,
+    /// Starters of agents that were dismissed are asked to end.
+    AskStarters,
     /// Agents that were dismissed are not waited for any more.
     Leave,
 }
@@ -83,6 +87,7 @@ impl Ending {
             kill_at: None,
             give_up_at: None,
             leave_at: None,
+            has_asked_starters: false,
             hosts: HostChoice::default(),
             is_over: false,
             closed: [false; 2],
@@ -203,7 +208,12 @@ impl Ending {
         if self.give_up_at.take_if(has_passed).is_some() {
             return Some(EndingEvent::GiveUp);
         }
-        self.leave_at.take_if(has_passed).map(|_| EndingEvent::Leave)
+        self.leave_at.take_if(has_passed)?;
+        if std::mem::replace(&mut self.has_asked_starters, true) {
+            return Some(EndingEvent::Leave);
+        }
+        self.leave_at = Some(now + LEAVE_WITHIN);
+        Some(EndingEvent::AskStarters)
     }
 }
 
@@ -213,5 +223,5 @@ const REPORT_WITHIN: Duration = Duration::from_secs(1);
 /// Longest wait for the end of all ranks: agents kill theirs after 3 s and give up after 3 more.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(8);
 
-/// Longest wait for agents that were dismissed.
+/// Longest wait for agents that were dismissed, and then for their starters, which remove what they have stored.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);

@@ -549,6 +549,7 @@ impl HeadLoop {
                     trace::report(self, report::given_up(running));
                     self.ending.set_over();
                 }
+                EndingEvent::AskStarters => self.servers.signal_starters(Signal::TERM),
                 EndingEvent::Leave => {
                     // Agents that do not end, and starters that have not become one.
                     self.servers.signal_starters(Signal::KILL);

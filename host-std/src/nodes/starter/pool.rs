@@ -15,6 +15,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Starters of a run.
 pub(crate) struct StarterPool {
@@ -180,8 +182,14 @@ impl StarterPool {
         }
     }
 
-    /// Kills all starters, and waits for their ends.
+    /// Ends all starters, which are killed after a while, and waits for their ends.
     pub(crate) fn abandon(&mut self) {
+        self.signal(Signal::TERM);
+        let until = Instant::now() + ENDED_WITHIN;
+        while !self.running.is_empty() && Instant::now() < until {
+            self.running.retain(|_, one| one.child.try_wait().is_ok_and(|end| end.is_none()));
+            thread::sleep(LOOK);
+        }
         self.signal(Signal::KILL);
         while let Some((_, one)) = self.running.pop_first() {
             one.child.wait();
@@ -300,6 +308,12 @@ const UNKNOWN: &str = "has ended";
 /// Starters that wait for a connection at one time. Each costs the head 15 to 30 ms of a processor when it
 /// is `ssh`, so that more of them would only be slower.
 const AT_ONCE: usize = 64;
+
+/// Longest time in which starters end that were asked to, as those of hosts that cannot be reached.
+const ENDED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Interval of looks at them.
+const LOOK: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
 mod tests {

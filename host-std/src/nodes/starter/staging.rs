@@ -46,20 +46,21 @@ const KEY_BESIDE_INPUT: &str =
 /// users.
 ///
 /// A directory in which files cannot be executed (status 126) is left for the next one. Signals are for the
-/// node server; the shell has to outlive it.
+/// node server; the shell has to outlive it, also where nobody reads what it writes, and begins nothing after
+/// one.
 const SCRIPT: &str = concat!(
     r#"a=$(uname -m); [ "$a" = "$1" ] || { "#,
     r#"echo "this host has processors of architecture $a, and the launcher is for $1" >&2; exit 1; }; "#,
     r#"shift; read -r k || { echo "standard input has no key of a run; the starter has to pass on its own "#,
     r#"standard input, as kubectl exec -i does" >&2; exit 1; }; "#,
-    r#"umask 077; trap : HUP INT TERM; p=; s=1; e=; "#,
+    r#"umask 077; q=; trap "q=1" HUP INT TERM PIPE; p=; s=1; e=; "#,
     r#"for t in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm "${HOME:-/tmp}"; do "#,
-    r#"d=$(mktemp -d "$t/pmi-host.XXXXXX" 2>/dev/null) || continue; "#,
+    r#"d=$(trap "" HUP INT TERM; mktemp -d "$t/pmi-host.XXXXXX" 2>/dev/null) || continue; "#,
     r#"if [ -z "$p" ]; then cat >"$d/pmi-host"; else cp "$p/pmi-host" "$d" && rm -rf "$p"; fi || "#,
     r#"{ rm -rf "$d" "$p"; echo "pmi-host cannot be stored in $t" >&2; exit 1; }; "#,
     r#"p=$d; chmod 700 "$p/pmi-host"; e=$("$p/pmi-host" --version 2>&1 >/dev/null </dev/null); s=$?; "#,
-    r#"[ $s = 126 ] || break; done; "#,
-    r#"if [ -z "$p" ]; then echo "no directory for temporary files takes pmi-host" >&2; "#,
+    r#"[ -z "$q" ] && [ $s = 126 ] || break; done; "#,
+    r#"if [ -n "$q" ]; then s=1; elif [ -z "$p" ]; then echo "no directory for temporary files takes pmi-host" >&2; "#,
     r#"elif [ $s = 0 ]; then echo "$k" | "$p/pmi-host" "$@"; s=$?; "#,
     r#"else echo "pmi-host does not run on this host: $e" >&2; fi; "#,
     r#"if [ -n "$p" ]; then rm -rf "$p"; fi; exit $s"#,

@@ -6,6 +6,7 @@
 //! usage       errors of command lines; words: a line split as a shell does; ranges: `0-2,5`
 //! library     MPI libraries of a program, and functions, from its file
 //! user_file   opens files that users name, safely against other users
+//! limits      limits of the system for this process
 //! program     path of a program, and the cause if it cannot be started
 //! variables   variables that launchers set for ranks or remove; env: those of one rank
 //! signals     signals by the names and numbers that ranks use
@@ -26,6 +27,7 @@ pub mod exit;
 mod key_index;
 pub mod kvs_budget;
 pub mod library;
+pub mod limits;
 pub mod map_kvs;
 pub mod program;
 pub mod ranges;

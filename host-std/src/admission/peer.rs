@@ -4,7 +4,7 @@
 //! connects is no claim: the kernel reports its user and its inode, and `/proc` the processes that hold
 //! it.
 
-use crate::launch::processes;
+use crate::launch::processes::{self, Relations, SocketSearch};
 use rustix::io::Errno;
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{
@@ -148,10 +148,33 @@ pub(crate) fn holder(socket: Socket) -> Option<i32> {
     { pids }.find(|pid| processes::has_socket(*pid, socket.inode))
 }
 
-/// True if the process `pid` or a descendant of it holds this socket.
-pub(crate) fn is_held_below(pid: i32, socket: Socket) -> bool {
-    let mut family = processes::family(pid).take(PROCESSES_MAX);
-    family.any(|pid| processes::has_socket(pid, socket.inode))
+/// True if this socket of the launcher's user may be of the rank with process `pid`: the process, a
+/// descendant, or one that has left its rank and is a child of the launcher now, holds it. `others` are the
+/// processes of the other ranks.
+///
+/// Descriptors of a program without read permission, or with capabilities, are hidden, and `/proc` may be
+/// missing. Such a process of the rank may hold the socket if no other process of the run does: the kernel
+/// names the user, who could trace the rank anyway.
+pub(crate) fn is_of_rank(pid: i32, socket: Socket, others: &[i32]) -> bool {
+    let holds = |pid| processes::search_socket(pid, socket.inode);
+    let mut is_any_hidden = false;
+    let mut holds_or_hides = |pid| {
+        let search = holds(pid);
+        is_any_hidden |= search == SocketSearch::Hidden;
+        search == SocketSearch::Found
+    };
+    if processes::family(pid).take(PROCESSES_MAX).any(&mut holds_or_hides) {
+        return true;
+    }
+    let own = std::process::id().cast_signed();
+    let is_of_others = |one: &Relations| one.id.pid == pid || others.contains(&one.id.pid);
+    let adopted = processes::family_of(own, is_of_others);
+    let mut adopted = adopted.iter().map(|one| one.id.pid).filter(|pid| *pid != own);
+    if adopted.any(holds_or_hides) {
+        return true;
+    }
+    let of_others = || others.iter().flat_map(|pid| processes::family(*pid).take(PROCESSES_MAX));
+    is_any_hidden && !of_others().any(|pid| holds(pid) == SocketSearch::Found)
 }
 
 /// Constants of the kernel: type of the request, and types of the reply.
@@ -203,9 +226,10 @@ mod tests {
             assert_eq!(holder(found), Some(std::process::id().cast_signed()));
             assert_eq!(found.user, rustix::process::getuid().as_raw());
             let own = i32::try_from(std::process::id()).unwrap();
-            assert!(is_held_below(own, found));
-            assert!(is_held_below(std::os::unix::process::parent_id().cast_signed(), found));
-            assert!(!is_held_below(own, Socket { inode: 1, ..found }));
+            assert!(is_of_rank(own, found, &[]));
+            let parent = std::os::unix::process::parent_id().cast_signed();
+            assert!(is_of_rank(parent, found, &[]));
+            assert!(!is_of_rank(own, Socket { inode: 1, ..found }, &[]));
             // The kernel reports a socket that its process has closed as one of root.
             drop(caller);
             assert_eq!(socket(from, to).unwrap(), None);

@@ -63,8 +63,7 @@ impl PmixRequests<'_> {
         self.processes.running_count() + UNAUTHENTICATED_MAX.min(more)
     }
 
-    /// Authenticates a connection that claims to be a rank: its socket must be held by the process of the
-    /// rank or a descendant of it.
+    /// Authenticates a connection that claims to be a rank: its socket must be that of the rank.
     pub(super) fn authenticate(
         &mut self,
         session: SessionId,
@@ -74,7 +73,10 @@ impl PmixRequests<'_> {
         let Some((from, socket)) = self.service.pmix_caller(session) else { return };
         let process = self.jobs.process_of(job, rank);
         let running = process.and_then(|number| self.processes.running(number));
-        let is_it = running.is_some_and(|process| peer::is_held_below(process.pid(), socket));
+        let is_it = running.is_some_and(|process| {
+            let others = self.processes.others(process.pid());
+            peer::is_of_rank(process.pid(), socket, &others)
+        });
         let (status, why) = match (is_it, user) {
             (true, Some(user)) if user != socket.user => {
                 (Status::INVALID_CRED, format!("claims to belong to user {user}, and does not"))

@@ -185,6 +185,12 @@ impl Processes {
         self.get(number)?.process.as_ref()
     }
 
+    /// Processes of the ranks that run, but for `pid`.
+    pub(super) fn others(&self, pid: i32) -> Vec<i32> {
+        let running = self.entries.iter().filter(|entry| entry.process.is_some());
+        running.map(|entry| entry.pid).filter(|other| *other != pid).collect()
+    }
+
     /// All processes ever started, in this order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &ProcessEntry> {
         self.entries.iter()

@@ -169,7 +169,7 @@ impl Child<'_> {
 
 /// Discards those of `signals` that are pending. They are blocked.
 #[allow(unsafe_code, reason = "the crate has no form of the call that does not wait")]
-fn discard_pending(signals: &SigSet) {
+pub(super) fn discard_pending(signals: &SigSet) {
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the set and the time are those of the caller, and no description is requested.
     while unsafe { libc::sigtimedwait(signals.as_ref(), ptr::null_mut(), &at_once) } > 0 {}

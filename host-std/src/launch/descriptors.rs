@@ -1,8 +1,9 @@
 //! Open files: the number a job needs, and the limit for its ranks.
 
 use crate::launch::process::PER_RANK;
+use pmi_host_base::limits;
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, prlimit, setrlimit};
 use std::fmt;
 use std::io;
 
@@ -49,8 +50,9 @@ impl DescriptorLimit {
     /// `others` are connections that need as much as a rank each, besides the ranks of any budget.
     pub(crate) fn new(files: u64, others: u32) -> Self {
         let per_rank = PER_RANK + files;
+        let limits::Limit { current, maximum } = limits::limit(limits::Resource::RLIMIT_NOFILE);
         Self {
-            original: getrlimit(Resource::Nofile),
+            original: Rlimit { current, maximum },
             per_rank,
             others,
             raised: None,

@@ -1,6 +1,6 @@
 //! Starting ranks and everything that ties a running rank to this process: its place in the job ([`plan`],
 //! [`preview`]) and in the machine ([`binding`], [`topology`], [`hwloc`]), its environment ([`mod@env`],
-//! [`variables`]), the process itself ([`process`], [`starts`], [`trampoline`], [`script`]), signals to
+//! [`variables`]), the process itself ([`process`], [`process_handle`], [`starts`], [`trampoline`], [`script`]), signals to
 //! and from it ([`signal`]), what it may leave behind ([`orphans`], [`guard`], [`survivors`],
 //! [`cgroup`]), and MPI processes that cannot find this one ([`singletons`]). What ranks start
 //! themselves comes as an [`order`] of [`program`]s.
@@ -30,6 +30,7 @@ pub(crate) mod pmix_store;
 pub(crate) mod preload;
 pub(crate) mod preview;
 pub(crate) mod process;
+pub(crate) mod process_handle;
 pub(crate) mod processes;
 pub(crate) mod protocol_offer;
 pub(crate) mod run_hosts;

@@ -2,7 +2,7 @@
 //! the variables by which they find it. Its contents are those of [`store`](crate::server::pmix::store).
 
 use pmi_host_base::library::{Image, Search};
-use rustix::process::{Resource, getrlimit};
+use pmi_host_base::limits::{Resource, limit};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -58,9 +58,9 @@ impl StoreOffer {
 
 /// True if the system lets processes have a store: its file is as long as what they map.
 pub(crate) fn is_possible() -> bool {
-    let is_free = |resource| getrlimit(resource).current.is_none();
+    let is_free = |resource| limit(resource).current.is_none();
     // Readers rely on the order in which other processors see the writes of one.
-    cfg!(target_arch = "x86_64") && is_free(Resource::As) && is_free(Resource::Fsize)
+    cfg!(target_arch = "x86_64") && is_free(Resource::RLIMIT_AS) && is_free(Resource::RLIMIT_FSIZE)
 }
 
 /// Variables by which a client finds the store in `directory`, with the lengths of its segments. `ranks` is

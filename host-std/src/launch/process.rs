@@ -33,6 +33,7 @@ use crate::launch::guard::{self, Guard};
 use crate::launch::null;
 use crate::launch::orphans::Orphans;
 use crate::launch::plan::Plan;
+use crate::launch::process_handle::ProcessHandle;
 use crate::launch::processes;
 use crate::launch::protocol_offer::ProtocolOffer;
 use crate::launch::scheduling::{InitScheduling, InitializingRanks};
@@ -44,14 +45,14 @@ use nix::sys::signal::SigSet;
 use pmi_host_base::program::Program;
 use pmi_host_base::variables;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, fchdir, kill_process,
-    kill_process_group, pidfd_open, pidfd_send_signal, waitid, waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, fchdir, kill_process, kill_process_group,
+    waitid, waitpid,
 };
 use rustix::termios::isatty;
 use serde::{Deserialize, Serialize};
@@ -122,7 +123,7 @@ pub(crate) struct StartedRank {
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: Pid,
-    handle: OwnedFd,
+    handle: ProcessHandle,
     /// True for a child of this process: the system reports its end.
     is_ours: bool,
 }
@@ -384,8 +385,7 @@ fn kill_unwanted(pid: Pid) {
 impl Process {
     /// The process of a rank that was just started.
     fn started(pid: Pid) -> io::Result<Self> {
-        // Not reaped yet, so the pid cannot have been reused.
-        let handle = pidfd_open(pid, PidfdFlags::empty())?;
+        let handle = ProcessHandle::of_child(pid)?;
         Ok(Self { pid, handle, is_ours: true })
     }
 
@@ -396,14 +396,13 @@ impl Process {
     /// Those of the system; for example, there is no such process.
     pub(crate) fn of_others(pid: i32) -> io::Result<Self> {
         let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
-        let handle = pidfd_open(pid, PidfdFlags::empty())?;
+        let handle = ProcessHandle::of_other(pid)?;
         Ok(Self { pid, handle, is_ours: false })
     }
 
     /// Sends `signal`. No effect on a terminated process.
     pub(crate) fn signal(&self, signal: Signal) {
-        // The only possible failure is that it is gone, as intended by the sender.
-        let _ = pidfd_send_signal(&self.handle, signal);
+        self.handle.signal(signal);
     }
 
     /// True if it has a handler for `signal`; false if unknown.
@@ -470,7 +469,8 @@ impl Process {
             return Ok((count > 0).then_some(ProcessEnd::Unseen));
         }
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        let Some(status) = waitid(WaitId::PidFd(self.handle.as_fd()), options)? else {
+        // Not reaped yet, so the pid cannot have been reused.
+        let Some(status) = waitid(WaitId::Pid(self.pid), options)? else {
             return Ok(None);
         };
         Ok(match (status.exit_status(), status.terminating_signal()) {
@@ -481,8 +481,8 @@ impl Process {
         })
     }
 
-    /// Descriptor that becomes readable when the process terminates.
-    pub(crate) fn handle(&self) -> &OwnedFd {
+    /// Descriptor that becomes readable, or is closed by its other end, when the process terminates.
+    pub(crate) fn handle(&self) -> &ProcessHandle {
         &self.handle
     }
 }

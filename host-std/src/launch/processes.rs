@@ -1,9 +1,10 @@
 //! Processes of this machine, from `/proc`.
 
+use nix::errno::Errno;
+use nix::sys::signal;
 use nix::unistd::{self, Pid};
 use procfs::process::{Process, all_processes};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::{fs, iter};
@@ -52,7 +53,7 @@ pub(crate) fn has_terminal() -> bool {
     let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     match rustix::fs::open("/dev/tty", flags, Mode::empty()) {
         Ok(_) => return true,
-        Err(Errno::NXIO) => return false,
+        Err(rustix::io::Errno::NXIO) => return false,
         // No such device, or no access to it.
         Err(_) => {}
     }
@@ -146,15 +147,47 @@ pub(crate) fn has_entry(pid: i32, entry: &str) -> Option<bool> {
     Some(environment.split(|byte| *byte == 0).any(|own| own == entry.as_bytes()))
 }
 
-/// True if a process has the socket with this inode number open.
+/// Result of a search for a socket among the descriptors of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SocketSearch {
+    /// The process has it open.
+    Found,
+    /// The process does not have it, or has exited.
+    Absent,
+    /// The process runs, and its descriptors cannot be read: its program has no read permission or more
+    /// privileges than its user, or there is no `/proc`.
+    Hidden,
+}
+
+/// True if a process has the socket with this inode number open, as far as that can be read.
 pub(crate) fn has_socket(pid: i32, inode: u64) -> bool {
+    search_socket(pid, inode) == SocketSearch::Found
+}
+
+/// Searches the descriptors of a process for the socket with this inode number.
+pub(crate) fn search_socket(pid: i32, inode: u64) -> SocketSearch {
     let name = format!("socket:[{inode}]");
-    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return match is_running(pid) {
+            true => SocketSearch::Hidden,
+            false => SocketSearch::Absent,
+        };
+    };
     // Descriptors are listed by number. A socket that is of interest was mostly opened last.
-    let mut open: Vec<_> = open.map(|one| one.path()).collect();
+    let mut open: Vec<_> = open.flatten().map(|one| one.path()).collect();
     open.reverse();
     let mut links = open.iter().filter_map(|path| fs::read_link(path).ok());
-    links.any(|link| link.as_os_str() == name.as_str())
+    match links.any(|link| link.as_os_str() == name.as_str()) {
+        true => SocketSearch::Found,
+        false => SocketSearch::Absent,
+    }
+}
+
+/// True if a process runs or is stopped. Without `/proc`, and where it hides the process, one that was not
+/// reaped counts.
+fn is_running(pid: i32) -> bool {
+    let exists = || !matches!(signal::kill(Pid::from_raw(pid), None), Err(Errno::ESRCH));
+    relations(pid).map_or_else(exists, |one| one.is_alive)
 }
 
 fn of(process: &Process) -> Option<Relations> {

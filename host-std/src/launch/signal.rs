@@ -2,6 +2,7 @@
 
 use crate::launch::guard::RUN;
 use crate::launch::processes::own_session;
+use nix::errno::Errno;
 use nix::libc::{SI_KERNEL, signalfd_siginfo};
 use nix::sys::signal::{SigSet, Signal as NixSignal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -81,7 +82,7 @@ impl Signals {
         // Threads started later inherit this mask; ranks do not.
         wanted.thread_block()?;
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-        let source = SignalFd::with_flags(&wanted, flags)?;
+        let source = SignalFd::with_flags(&wanted, flags).map_err(without_descriptor)?;
         Ok(Self { source, forwarded: forwarded.to_vec() })
     }
 
@@ -113,6 +114,15 @@ impl Signals {
     pub(crate) fn source(&self) -> &SignalFd {
         &self.source
     }
+}
+
+/// Error of a system without signals as events.
+fn without_descriptor(error: Errno) -> io::Error {
+    io::Error::other(format!(
+        "the system refuses signalfd ({}), on which signals to this process and ends of ranks arrive; a sandbox \
+         that filters system calls has to permit signalfd4",
+        error.desc()
+    ))
 }
 
 /// When a terminal is gone, only the leader of its session gets the signal.

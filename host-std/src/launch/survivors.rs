@@ -14,15 +14,14 @@
 use crate::launch::cgroup::Cgroup;
 use crate::launch::guard::{GUARD, GuardRecord, NAME, RUN, WATCHED};
 use crate::launch::null;
+use crate::launch::process_handle::signal_same;
 use crate::launch::processes::{self, ProcessIdentity, Relations};
 use crate::launch::session_directory;
 use crate::stdio::console;
 use crate::working_set;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, getppid, kill_process, pidfd_open, pidfd_send_signal,
-};
+use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
 use rustix::thread::set_name;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -216,7 +215,7 @@ impl Survivors {
             {
                 group.kill();
             }
-            left.iter().for_each(|one| send(one.id, signals));
+            left.iter().for_each(|one| signal_same(one.id, signals));
             thread::sleep(LOOK);
         }
         self.cgroup.into_iter().for_each(Cgroup::remove);
@@ -252,18 +251,6 @@ impl Survivors {
         let found = processes::descendants(&all, is_root, is_barred);
         self.known.extend(found.iter().map(|one| one.id));
         found
-    }
-}
-
-/// Signals a process, unless its pid was reused.
-fn send(id: ProcessIdentity, signals: &[Signal]) {
-    let handle = Pid::from_raw(id.pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
-    let Some(Ok(handle)) = handle else { return };
-    if processes::relations(id.pid).is_some_and(|now| now.id == id) {
-        // It may have terminated just now, which is the purpose of the signal.
-        for signal in signals {
-            let _ = pidfd_send_signal(&handle, *signal);
-        }
     }
 }
 

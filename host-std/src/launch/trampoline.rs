@@ -18,12 +18,12 @@
 //! debugger is none. One that stops on exec asks its parent to trace it, too; the parent does the rest: see
 //! [`exec_stop`](super::exec_stop).
 
+use crate::launch::child_start;
 use crate::launch::process::start_code;
 use crate::launch::script;
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{execv, getpgrp, getpid};
 use pmi_host_base::exit::complain;
 use rustix::process::{PTracer, set_ptracer};
@@ -128,8 +128,7 @@ fn become_program(stops: &CStr, path: &CStr, words: &[CString]) -> io::Result<In
     // handler.
     signal_hook::flag::register(SIGPIPE, Arc::default())?;
     if getpgrp() == getpid() {
-        let pending = SignalFd::with_flags(&stops, SfdFlags::SFD_NONBLOCK)?;
-        while pending.read_signal()?.is_some() {}
+        child_start::discard_pending(&stops);
     }
     stops.thread_unblock()?;
     let error = match execv(path, words) {

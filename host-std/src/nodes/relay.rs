@@ -18,13 +18,14 @@ use super::node::OVER_RELAY;
 use super::starter::{NODE, RELAY};
 use crate::admission::gate::{Arrival, TcpGate};
 use crate::admission::{Admission, Policy};
+use crate::launch::process_handle::ProcessHandle;
 use clap::{Arg, ArgAction, Command};
 use pmi_host_base::exit::{FAILED, complain, refuse};
 use pmi_host_base::usage::UsageError;
 use pmi_std::Stream;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -153,7 +154,7 @@ pub(super) fn serve_host(
 
 fn relay_host(node: &Child, listener: TcpGate) -> io::Result<()> {
     let pid = i32::try_from(node.id()).ok().and_then(Pid::from_raw).ok_or(ErrorKind::NotFound)?;
-    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+    let handle = ProcessHandle::of_child(pid)?;
     let input = File::from(rustix::io::dup(rustix::stdio::stdin())?);
     let mut output = File::from(rustix::io::dup(rustix::stdio::stdout())?);
     output.write_all(MARK)?;

@@ -70,6 +70,11 @@ impl RankConns {
         unknown.is_some_and(|pid| self.loaded.takes_newer_pmi1(job, pid))
     }
 
+    /// Processes of all ranks that connect to the port.
+    pub(super) fn port_processes(&self) -> impl Iterator<Item = i32> {
+        self.by_job.iter().flat_map(|job| &job.conns).filter_map(|conn| conn.port_process)
+    }
+
     pub(super) fn get(&self, job: JobId, rank: u32) -> Option<&RankConn> {
         let JobConns { ranks, conns } = self.by_job.get(index(job.0))?;
         conns.get(index(ranks.local_rank(rank)?))

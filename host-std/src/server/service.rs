@@ -528,7 +528,10 @@ impl Service {
             (rank_conn.session, rank_conn.from) = (Some(session), Some(from));
             return Some(ServerEvent::Joined);
         };
-        if socket.is_some_and(|socket| peer::is_held_below(pid, socket)) {
+        let others = self.rank_conns.port_processes().filter(|other| *other != pid);
+        let others: Vec<i32> = others.collect();
+        if socket.is_some_and(|socket| peer::is_of_rank(pid, socket, &others)) {
+            let rank_conn = self.rank_conns.get_mut(job, rank.0)?;
             rank_conn.session = Some(session);
             return None;
         }

@@ -5,9 +5,9 @@ use super::child::StarterChild;
 use super::output::OutputTail;
 use super::start::{self, PreparedStarter, StarterInput};
 use crate::launch::descriptors::DescriptorLimit;
+use crate::launch::process_handle::ProcessHandle;
 use crate::poller::{Interest, Poller, Token};
-use rustix::fd::OwnedFd;
-use rustix::process::{PidfdFlags, Signal, pidfd_open};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -37,7 +37,7 @@ struct RunningStarter {
     command: StarterCommand,
     child: StarterChild,
     /// Reports its end; closing it ends that.
-    _handle: OwnedFd,
+    _handle: ProcessHandle,
     /// What follows the key on its standard input; `None` once all was written, or the other end is closed.
     input: Option<StarterInput>,
     /// Its standard output and error; `None` once both are closed.
@@ -245,8 +245,8 @@ impl RunningStarter {
         (number, poller): (u32, &Poller),
     ) -> io::Result<Self> {
         let PreparedStarter { command, output, input, .. } = starter;
-        let watch = || -> io::Result<OwnedFd> {
-            let handle = pidfd_open(child.pid, PidfdFlags::empty())?;
+        let watch = || -> io::Result<ProcessHandle> {
+            let handle = ProcessHandle::of_child(child.pid)?;
             poller.add(Token::StarterExit(number), &handle, Interest::Read)?;
             poller.add(Token::StarterOutput(number), &output, Interest::Read)?;
             if let Some(input) = &input {

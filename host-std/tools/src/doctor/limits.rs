@@ -1,7 +1,7 @@
 //! Limits of the system for this process.
 
+use pmi_host_base::limits::{Resource, limit};
 use rustix::fs::statvfs;
-use rustix::process::{Resource, getrlimit};
 use rustix::thread::sched_getaffinity;
 
 /// Limits that are in force.
@@ -33,14 +33,14 @@ pub(crate) struct ResourceLimits {
 
 /// Reads the limits. `None` means unlimited for a limit, and unknown for other values.
 pub(crate) fn read() -> ResourceLimits {
-    let of = |resource| getrlimit(resource).current;
+    let of = |resource| limit(resource).current;
     let shared = statvfs("/dev/shm").ok();
     ResourceLimits {
-        files: of(Resource::Nofile),
-        locked_bytes: of(Resource::Memlock),
-        stack_bytes: of(Resource::Stack),
-        core_bytes: of(Resource::Core),
-        processes: of(Resource::Nproc),
+        files: of(Resource::RLIMIT_NOFILE),
+        locked_bytes: of(Resource::RLIMIT_MEMLOCK),
+        stack_bytes: of(Resource::RLIMIT_STACK),
+        core_bytes: of(Resource::RLIMIT_CORE),
+        processes: of(Resource::RLIMIT_NPROC),
         processors: sched_getaffinity(None).ok().map(|set| set.count()),
         shared_bytes: shared.map(|found| found.f_bavail.saturating_mul(found.f_frsize)),
     }

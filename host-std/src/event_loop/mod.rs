@@ -507,8 +507,10 @@ impl EventLoop {
                 self.status.excuse_stall(now);
             }
             let has_failed = self.termination.has_failed();
-            let since = if has_failed { None } else { self.service.progress().standstill() };
-            if let Some(event) = self.status.check_stall(now, since) {
+            let Self { jobs, processes, service, status, .. } = self;
+            let run = RunView { jobs, processes, service };
+            let found = if has_failed { None } else { status.standstill(now, run) };
+            if let Some(event) = self.status.check_stall(now, found) {
                 self.handle_status_event(event);
             }
         }

@@ -5,15 +5,18 @@ use super::processes::{ProcessEntry, Processes};
 use super::status_socket::StatusServer;
 use crate::control::stack::StackReport;
 use crate::launch::gdb::GdbPanes;
-use crate::nodes::node_report::{JobReport, NodeReport, NodeWait, ReportRequest, RowsWanted};
+use crate::launch::processes;
+use crate::nodes::node_report::{
+    InitWait, JobReport, NodeReport, NodeWait, ReportRequest, RowsWanted,
+};
 use crate::numbers::index;
 use crate::server::service::Service;
 use crate::settings::Settings;
 use crate::verdict;
-use crate::watch::process::Proc;
+use crate::watch::process::{Effort, Proc};
 use crate::watch::progress::{Progress, ProgressTask};
-use crate::watch::stall::{Stall, StallAction};
-use crate::watch::table::{self, Phase, Rank, Table, seconds};
+use crate::watch::stall::{Stall, StallAction, Standstill};
+use crate::watch::table::{self, Phase, Rank, Table, Wait, WaitCondition, seconds};
 use crate::watch::text;
 use pmi_core::ids::JobId;
 use pmi_host_base::ranges::Ranks;
@@ -32,6 +35,8 @@ pub(super) struct Status {
     remind_at: Option<Instant>,
     /// Processor time of each process at its last report, by process number.
     cpu: BTreeMap<u32, Duration>,
+    /// Efforts of ranks before init at the last look, and the time at which they were first seen.
+    efforts: Option<(Instant, Efforts)>,
     pub(super) socket: StatusServer,
     /// Command that prints the stacks of the ranks with a report of no progress, if they are requested.
     stacks: Option<StackReport>,
@@ -39,6 +44,24 @@ pub(super) struct Status {
     gdb: Option<GdbPanes>,
     /// Progress display, only if output goes to a person at a terminal.
     progress: Option<Progress>,
+}
+
+/// What the processes of each rank have done so far.
+type Efforts = BTreeMap<i32, BTreeMap<i32, Effort>>;
+
+/// Ranks that have called init, and those that they may wait for.
+struct LikelyWait {
+    inside: Ranks,
+    missing: Ranks,
+    /// Time since the last message of those inside.
+    waits_for: Duration,
+}
+
+impl From<LikelyWait> for Wait {
+    fn from(LikelyWait { inside, missing, waits_for }: LikelyWait) -> Self {
+        let seconds = Some(seconds(waits_for));
+        Self { what: WaitCondition::Init, inside, missing, elsewhere: Vec::new(), seconds }
+    }
 }
 
 /// The parts of a run that a table describes.
@@ -84,6 +107,7 @@ impl Status {
             limit: limit.and_then(|limit| Some((began.checked_add(limit)?, limit))),
             remind_at: None,
             cpu: BTreeMap::new(),
+            efforts: None,
             socket: StatusServer::new(&settings.watching, began),
             stacks: settings.watching.stall_stacks.then(StackReport::default),
             gdb: None,
@@ -123,13 +147,48 @@ impl Status {
         self.stall.deadline().is_some_and(|at| now >= at)
     }
 
-    /// Judges a stall that began at `since`; `None` if no rank waits.
+    /// Judges a standstill; `None` if no rank waits.
     pub(super) fn check_stall(
         &mut self,
         now: Instant,
-        since: Option<Instant>,
+        found: Option<Standstill>,
     ) -> Option<StatusEvent> {
-        self.stall.check(now, since).map(StatusEvent::Stall)
+        self.stall.check(now, found).map(StatusEvent::Stall)
+    }
+
+    /// Wait of ranks of this node for others that make no progress; `None` if no rank waits.
+    pub(super) fn standstill(&mut self, now: Instant, run: RunView<'_>) -> Option<Standstill> {
+        if let Some(since) = run.service.progress().standstill() {
+            return Some(Standstill { since, idle_since: None });
+        }
+        let waits = run.jobs.iter().filter_map(|(id, job)| run.init_wait(id, job));
+        let ago = waits.map(|wait| wait.waits_for).max()?;
+        let idle_since = self.idle_since(now, run);
+        Some(Standstill { since: now.checked_sub(ago)?, idle_since: Some(idle_since) })
+    }
+
+    /// Time since which ranks before init that others may wait for have been seen to do nothing.
+    fn idle_since(&mut self, now: Instant, run: RunView<'_>) -> Instant {
+        let waits = run.jobs.iter().filter_map(|(id, job)| Some((id, run.init_wait(id, job)?)));
+        let silent = waits.flat_map(|(id, wait)| {
+            wait.missing.iter().map(move |rank| (id, rank)).collect::<Vec<_>>()
+        });
+        let running = silent
+            .filter_map(|(id, rank)| run.started(id, rank))
+            .filter(|one| one.process.is_some());
+        let seen = running.map(|one| {
+            // A rank may be a script that has started what prepares its data.
+            let family = processes::family(one.pid).take(PROCESSES_MAX);
+            (one.pid, family.filter_map(|pid| Some((pid, self.proc.effort(pid)?))).collect())
+        });
+        let seen: Efforts = seen.collect();
+        match &self.efforts {
+            Some((since, before)) if *before == seen => *since,
+            _ => {
+                self.efforts = Some((now, seen));
+                now
+            }
+        }
     }
 
     /// Checks the time limit of the run.
@@ -250,12 +309,20 @@ impl Status {
         let ranks = shown.iter().map(|rank| self.row(run, id, *rank)).collect();
         let progress = run.service.progress();
         let (waits_for, progress_ago) = progress.activity(id);
-        let (waits, more_waits) = progress.waits(id);
+        let (mut waits, more_waits) = progress.waits(id);
+        let now = Instant::now();
+        let in_init = run.init_wait(id, job).map(|wait| {
+            let waits_for = wait.waits_for;
+            waits.push(Wait::from(wait));
+            let idle_for = now.saturating_duration_since(self.idle_since(now, run));
+            InitWait { waits_for, idle_for }
+        });
         JobReport {
             name: plan.kvsname.clone(),
             fences: progress.fences(id),
             messages: progress.messages(id),
             waits_for,
+            in_init,
             progress_ago,
             waits: waits.into_iter().map(NodeWait::from).collect(),
             more_waits,
@@ -317,7 +384,8 @@ impl<'a> RunView<'a> {
     /// Row of a job, without its ranks.
     fn job_row(self, id: JobId, job: &JobState) -> table::Job {
         let plan = &job.plan;
-        let (waits, more_waits) = self.service.progress().waits(id);
+        let (mut waits, more_waits) = self.service.progress().waits(id);
+        waits.extend(self.init_wait(id, job).map(Wait::from));
         let runs = |rank: &u32| self.runs(id, *rank);
         table::Job {
             name: plan.kvsname.clone(),
@@ -335,6 +403,29 @@ impl<'a> RunView<'a> {
         }
     }
 
+    /// Ranks of this node that have called init while others of it have not, before the first fence of the job
+    /// and without a request that waits: MPI libraries may wait for these in memory that they share.
+    fn init_wait(self, id: JobId, job: &JobState) -> Option<LikelyWait> {
+        let progress = self.service.progress();
+        if progress.fences(id) > 0 || !progress.waits(id).0.is_empty() {
+            return None;
+        }
+        let started =
+            job.plan.placement.ranks.iter().filter(|rank| self.started(id, *rank).is_some());
+        let phases = Vec::from_iter(started.map(|rank| (rank, self.service.phase(id, rank))));
+        let of = |wanted| {
+            let ranks = phases.iter().filter(move |(_, phase)| *phase == wanted);
+            ranks.map(|(rank, _)| *rank).collect::<Ranks>()
+        };
+        let (inside, missing) = (of(verdict::PmiPhase::Open), of(verdict::PmiPhase::Silent));
+        if missing.is_empty() {
+            return None;
+        }
+        let last = inside.iter().filter_map(|rank| progress.rank_messages(id, rank).last);
+        let waits_for = last.map(|(_, ago)| ago).min()?;
+        Some(LikelyWait { inside, missing, waits_for })
+    }
+
     fn runs(self, job: JobId, rank: u32) -> bool {
         self.started(job, rank).is_some_and(|one| one.process.is_some())
     }
@@ -343,6 +434,9 @@ impl<'a> RunView<'a> {
         self.processes.get(self.jobs.process_of(job, rank)?)
     }
 }
+
+/// Number of processes of one rank that are looked at; a rank may be a shell with thousands of them.
+const PROCESSES_MAX: usize = 64;
 
 /// Delay of the reminder, long enough for ranks that terminate on request.
 const REMINDER: Duration = Duration::from_secs(1);

@@ -344,6 +344,7 @@ mod tests {
             fences: 1,
             messages: 9,
             waits_for: Some(Duration::from_millis(1500)),
+            in_init: None,
             progress_ago: None,
             waits: vec![wait],
             more_waits: 0,

@@ -53,6 +53,8 @@ pub(crate) struct JobReport {
     pub(crate) messages: u64,
     /// Time since the first of its ranks began to wait, of those that wait.
     pub(crate) waits_for: Option<Duration>,
+    /// Wait of ranks that have called init for those that have not.
+    pub(crate) in_init: Option<InitWait>,
     /// Time since the last message of a rank that could end a wait.
     pub(crate) progress_ago: Option<Duration>,
     /// Waits of its ranks.
@@ -63,6 +65,15 @@ pub(crate) struct JobReport {
     pub(crate) ranks: Vec<Rank>,
     /// Number of further ranks of the requested kind.
     pub(crate) more_ranks: u64,
+}
+
+/// Wait of ranks of a node that have called init, which the node does not see, for ranks before init.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct InitWait {
+    /// Time since the last message of those that have called it.
+    pub(crate) waits_for: Duration,
+    /// Time for which those before it have been seen to use no processor time and to write nothing.
+    pub(crate) idle_for: Duration,
 }
 
 /// Ranks of a node that wait in the same operation.

@@ -22,6 +22,15 @@ pub(crate) struct Life {
     pub(crate) cpu: Duration,
 }
 
+/// Work of a process so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Effort {
+    /// Processor time of all its threads and of its children that have ended, in clock ticks.
+    ticks: u64,
+    /// Bytes that it has written; `None` if access is denied.
+    written_bytes: Option<u64>,
+}
+
 /// State of a process, that is, of its first thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -64,6 +73,15 @@ impl Proc {
                 ticks.saturating_mul(1000) / procfs::ticks_per_second().max(1),
             ),
         })
+    }
+
+    /// Reads the work of a process; `None` if access is denied or the process is gone.
+    pub(crate) fn effort(&self, pid: i32) -> Option<Effort> {
+        let process = Process::new_with_root(self.root.join(pid.to_string())).ok()?;
+        let stat = process.stat().ok()?;
+        let of_children = [stat.cutime, stat.cstime].map(i64::unsigned_abs);
+        let ticks = [stat.utime, stat.stime].into_iter().chain(of_children).sum();
+        Some(Effort { ticks, written_bytes: process.io().ok().map(|io| io.wchar) })
     }
 }
 
@@ -114,6 +132,15 @@ mod tests {
         let life = Proc::default().read(own).unwrap();
         // In a test process the main thread is seen, which waits for the others.
         assert!(matches!(life.state, State::Sleeping | State::Running), "{life:?}");
+    }
+
+    #[test]
+    fn effort_changes_with_what_is_written() {
+        let own = std::process::id().cast_signed();
+        let before = Proc::default().effort(own).unwrap();
+        fs::write("/dev/null", "a line").unwrap();
+        assert_ne!(Proc::default().effort(own).unwrap(), before);
+        assert_eq!(Proc::at(Path::new("/no/such")).effort(own), None);
     }
 
     #[test]

@@ -21,6 +21,16 @@ pub(crate) struct Stall {
     floor: Option<Instant>,
 }
 
+/// A wait of ranks for others that make no progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standstill {
+    /// Its start.
+    pub(crate) since: Instant,
+    /// Set if it is likely, not certain: ranks have called init and others have not. Time since which these have
+    /// been seen to use no processor time and to write nothing.
+    pub(crate) idle_since: Option<Instant>,
+}
+
 /// Action due to a stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StallAction {
@@ -71,15 +81,20 @@ impl Stall {
         self.check_at
     }
 
-    /// Judges a stall that began at `since`; `None` if no rank waits.
-    pub(crate) fn check(&mut self, now: Instant, since: Option<Instant>) -> Option<StallAction> {
-        let Some(since) = since.map(|since| self.floor.map_or(since, |floor| floor.max(since)))
-        else {
+    /// Judges a standstill; `None` if no rank waits.
+    pub(crate) fn check(&mut self, now: Instant, found: Option<Standstill>) -> Option<StallAction> {
+        let Some(Standstill { since, idle_since }) = found else {
             self.check_at = None;
             return None;
         };
+        let since = self.floor.map_or(since, |floor| floor.max(since));
         let lasts = now.saturating_duration_since(since);
-        if let Some(abort) = self.abort.filter(|abort| lasts >= *abort) {
+        // Ranks before init may prepare something for as long as they need.
+        let abort_at = self.abort.and_then(|abort| {
+            let idle_until = idle_since.and_then(|idle_since| idle_since.checked_add(abort / 2));
+            Some(idle_until.into_iter().fold(since.checked_add(abort)?, Ord::max))
+        });
+        if let Some(abort) = self.abort.filter(|_| abort_at.is_some_and(|at| now >= at)) {
             self.check_at = None;
             return Some(StallAction::Abort { lasts: abort });
         }
@@ -92,8 +107,8 @@ impl Stall {
             let next = lasts.saturating_mul(2);
             (self.reported, step) = (Some((since, next)), Some(next));
         }
-        let next = [step, self.abort].into_iter().flatten().min();
-        self.check_at = next.and_then(|next| since.checked_add(next));
+        let report_at = step.and_then(|step| since.checked_add(step));
+        self.check_at = [report_at, abort_at].into_iter().flatten().min();
         verdict
     }
 }
@@ -114,6 +129,10 @@ mod tests {
         (Stall::new(&settings), Instant::now())
     }
 
+    fn certain(since: Instant) -> Option<Standstill> {
+        Some(Standstill { since, idle_since: None })
+    }
+
     #[test]
     fn nothing_is_due_while_no_rank_sends_or_waits() {
         let (mut stall, start) = settled(Some(10), None);
@@ -132,16 +151,16 @@ mod tests {
         let report = |secs| Some(StallAction::Report { lasts: secs * SEC });
         // There was progress in between.
         let since = start + 4 * SEC;
-        assert_eq!(stall.check(start + 10 * SEC, Some(since)), None);
+        assert_eq!(stall.check(start + 10 * SEC, certain(since)), None);
         assert_eq!(stall.deadline(), Some(since + 10 * SEC));
-        assert_eq!(stall.check(since + 10 * SEC, Some(since)), report(10));
+        assert_eq!(stall.check(since + 10 * SEC, certain(since)), report(10));
         assert_eq!(stall.deadline(), Some(since + 20 * SEC));
-        assert_eq!(stall.check(since + 19 * SEC, Some(since)), None);
-        assert_eq!(stall.check(since + 21 * SEC, Some(since)), report(21));
+        assert_eq!(stall.check(since + 19 * SEC, certain(since)), None);
+        assert_eq!(stall.check(since + 21 * SEC, certain(since)), report(21));
         assert_eq!(stall.deadline(), Some(since + 42 * SEC));
         // A new stall is reported from the start.
         let other = since + 30 * SEC;
-        assert_eq!(stall.check(other + 10 * SEC, Some(other)), report(10));
+        assert_eq!(stall.check(other + 10 * SEC, certain(other)), report(10));
     }
 
     #[test]
@@ -149,7 +168,7 @@ mod tests {
         let (mut stall, start) = settled(Some(10), None);
         stall.note_message(start);
         stall.excuse(start + 60 * SEC);
-        assert_eq!(stall.check(start + 60 * SEC, Some(start)), None);
+        assert_eq!(stall.check(start + 60 * SEC, certain(start)), None);
         assert_eq!(stall.deadline(), Some(start + 70 * SEC));
     }
 
@@ -158,13 +177,33 @@ mod tests {
         let (mut stall, start) = settled(Some(10), Some(15));
         stall.note_message(start);
         let report = Some(StallAction::Report { lasts: 10 * SEC });
-        assert_eq!(stall.check(start + 10 * SEC, Some(start)), report);
+        assert_eq!(stall.check(start + 10 * SEC, certain(start)), report);
         assert_eq!(stall.deadline(), Some(start + 15 * SEC));
         let abort = Some(StallAction::Abort { lasts: 15 * SEC });
-        assert_eq!(stall.check(start + 15 * SEC, Some(start)), abort);
+        assert_eq!(stall.check(start + 15 * SEC, certain(start)), abort);
         let (mut stall, start) = settled(None, Some(15));
         stall.note_message(start);
-        assert_eq!(stall.check(start + 15 * SEC, Some(start)), abort);
+        assert_eq!(stall.check(start + 15 * SEC, certain(start)), abort);
+    }
+
+    #[test]
+    fn run_is_ended_for_ranks_before_init_only_while_they_are_idle() {
+        let (mut stall, start) = settled(Some(3), Some(6));
+        stall.note_message(start);
+        let likely = |idle_for| {
+            let idle_since = Some(start + 20 * SEC - idle_for * SEC);
+            Some(Standstill { since: start, idle_since })
+        };
+        let now = start + 20 * SEC;
+        assert_eq!(stall.check(now, likely(0)), Some(StallAction::Report { lasts: 20 * SEC }));
+        // The next look is at the time at which they may have been idle for long enough.
+        assert_eq!(stall.deadline(), Some(now + 3 * SEC));
+        assert_eq!(stall.check(now, likely(2)), None);
+        assert_eq!(stall.deadline(), Some(now + SEC));
+        assert_eq!(stall.check(now, likely(3)), Some(StallAction::Abort { lasts: 6 * SEC }));
+        let (mut stall, _) = settled(None, Some(30));
+        assert_eq!(stall.check(now, likely(19)), None);
+        assert_eq!(stall.deadline(), Some(start + 30 * SEC));
     }
 
     #[test]

@@ -122,6 +122,9 @@ pub struct Elsewhere {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitCondition {
+    /// `MPI_Init` before its first fence, as far as others have not called it: MPI libraries may wait in
+    /// memory that they share, where the launcher does not see it.
+    Init,
     /// The job's fence with this number.
     Fence(u32),
     /// A fence of some ranks; the tag identifies it.

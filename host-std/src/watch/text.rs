@@ -122,6 +122,10 @@ fn sentence(job: &Job, wait: &Wait) -> String {
     let who = format!("{} of {} {verb}", inside.named(), size(job));
     let awaited = awaited(missing, elsewhere);
     match what {
+        WaitCondition::Init => {
+            let verb = if inside.count() == 1 { "has" } else { "have" };
+            format!("{} of {} {verb} called init and may wait{awaited}", inside.named(), size(job))
+        }
         WaitCondition::Fence(number) => format!("{who} in fence {number}{awaited}"),
         WaitCondition::GroupFence(tag) => {
             format!("{who} in a fence of some ranks with tag {tag}{awaited}")
@@ -312,7 +316,7 @@ fn cells(job: &Job, rank: &Rank) -> [String; COLUMNS] {
 }
 
 fn phase(job: &Job, rank: &Rank) -> String {
-    let waits: Vec<String> = job.waits_of(rank.rank).map(place).collect();
+    let waits: Vec<String> = job.waits_of(rank.rank).filter_map(place).collect();
     match rank.phase {
         Phase::Open if !waits.is_empty() => waits.join(", "),
         Phase::Open => "init done".to_owned(),
@@ -323,8 +327,9 @@ fn phase(job: &Job, rank: &Rank) -> String {
     }
 }
 
-fn place(what: &WaitCondition) -> String {
-    match what {
+fn place(what: &WaitCondition) -> Option<String> {
+    Some(match what {
+        WaitCondition::Init => return None,
         WaitCondition::Fence(number) => format!("in fence {number}"),
         WaitCondition::GroupFence(_) => "in a fence of some".to_owned(),
         WaitCondition::Ring(number) => format!("in ring {number}"),
@@ -337,7 +342,7 @@ fn place(what: &WaitCondition) -> String {
         WaitCondition::GroupMade(_) | WaitCondition::GroupEnd(_) => "in a group".to_owned(),
         WaitCondition::Published(_) => "in a lookup".to_owned(),
         WaitCondition::Message => "in a message".to_owned(),
-    }
+    })
 }
 
 fn size(job: &Job) -> String {

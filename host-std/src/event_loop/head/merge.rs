@@ -5,9 +5,10 @@
 
 use crate::nodes::node_report::{JobReport, NodeReport, NodeWait};
 use crate::rank_sets;
+use crate::watch::stall::Standstill;
 use crate::watch::table::{Elsewhere, Job, Rank, WAITS_MAX, Wait, WaitCondition};
 use pmi_host_base::ranges::Ranks;
-use std::time::Duration;
+use std::time::Instant;
 
 /// Report of one node, with its host and ranks.
 #[derive(Clone, Copy, Debug)]
@@ -73,15 +74,29 @@ pub(super) fn rows(reports: &[Reported<'_>], name: &str) -> Vec<Rank> {
     rows
 }
 
-/// Time since which ranks wait for others that make no progress; `None` if no rank waits.
+/// Wait of ranks for others that make no progress, as of `now`; `None` if no rank waits.
 pub(super) fn standstill<'a>(
+    now: Instant,
     reports: impl Iterator<Item = &'a NodeReport> + Clone,
-) -> Option<Duration> {
+) -> Option<Standstill> {
     let jobs = reports.flat_map(|report| &report.jobs);
-    let waits_for = jobs.clone().filter_map(|report| report.waits_for).max()?;
+    let in_init = || jobs.clone().filter_map(|report| report.in_init.as_ref());
+    let waits_for = jobs.clone().filter_map(|report| report.waits_for).max();
+    let (waits_for, idle_for) = match waits_for {
+        Some(waits_for) => (waits_for, None),
+        None => {
+            let waits_for = in_init().map(|wait| wait.waits_for).max()?;
+            (waits_for, in_init().map(|wait| wait.idle_for).min())
+        }
+    };
     // The rank that others wait for makes progress on its own node.
-    let progress_ago = jobs.filter_map(|report| report.progress_ago).min();
-    Some(progress_ago.map_or(waits_for, |ago| ago.min(waits_for)))
+    let progress_ago = jobs.clone().filter_map(|report| report.progress_ago).min();
+    let lasts = progress_ago.map_or(waits_for, |ago| ago.min(waits_for));
+    let idle_since = match idle_for {
+        Some(idle_for) => Some(now.checked_sub(idle_for)?),
+        None => None,
+    };
+    Some(Standstill { since: now.checked_sub(lasts)?, idle_since })
 }
 
 fn of_job<'a>(reports: &[Reported<'a>], name: &str) -> Vec<(Reported<'a>, &'a JobReport)> {
@@ -143,7 +158,8 @@ fn printable(what: &WaitCondition) -> WaitCondition {
         WaitCondition::GroupMade(name) => WaitCondition::GroupMade(short(name)),
         WaitCondition::GroupEnd(name) => WaitCondition::GroupEnd(short(name)),
         WaitCondition::Published(key) => WaitCondition::Published(short(key)),
-        WaitCondition::Fence(_)
+        WaitCondition::Init
+        | WaitCondition::Fence(_)
         | WaitCondition::GroupFence(_)
         | WaitCondition::Ring(_)
         | WaitCondition::Spawn
@@ -166,7 +182,9 @@ const ELSEWHERE_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nodes::node_report::InitWait;
     use crate::watch::table::Phase;
+    use std::time::Duration;
 
     fn ranks(all: impl IntoIterator<Item = u32>) -> Ranks {
         all.into_iter().collect()
@@ -200,6 +218,7 @@ mod tests {
             fences: 3,
             messages: 5,
             waits_for: None,
+            in_init: None,
             progress_ago: None,
             waits,
             more_waits: 0,
@@ -264,13 +283,24 @@ mod tests {
     fn progress_of_one_node_ends_the_standstill_of_all() {
         let secs = Duration::from_secs;
         let (mut one, mut two) = (report(Vec::new()), report(Vec::new()));
-        let standstill = |one: &NodeReport, two: &NodeReport| standstill([one, two].into_iter());
+        let now = Instant::now();
+        let found = |one: &NodeReport, two: &NodeReport| standstill(now, [one, two].into_iter());
+        let standstill =
+            |one: &NodeReport, two: &NodeReport| found(one, two).map(|found| now - found.since);
         two.jobs[0].progress_ago = Some(secs(4));
         assert_eq!(standstill(&one, &two), None);
         (one.jobs[0].waits_for, one.jobs[0].progress_ago) = (Some(secs(9)), Some(secs(9)));
         assert_eq!(standstill(&one, &two), Some(secs(4)));
         two.jobs[0].progress_ago = Some(secs(20));
         assert_eq!(standstill(&one, &two), Some(secs(9)));
+        assert_eq!(found(&one, &two).unwrap().idle_since, None);
+        // Ranks of both nodes may only wait for those before init, and one of these was active.
+        let wait =
+            |waits_for, idle_for| InitWait { waits_for: secs(waits_for), idle_for: secs(idle_for) };
+        (one.jobs[0].waits_for, two.jobs[0].waits_for) = (None, None);
+        (one.jobs[0].in_init, two.jobs[0].in_init) = (Some(wait(9, 5)), Some(wait(8, 2)));
+        assert_eq!(standstill(&one, &two), Some(secs(9)));
+        assert_eq!(found(&one, &two).unwrap().idle_since, Some(now - secs(2)));
     }
 
     #[test]

@@ -214,10 +214,9 @@ fn check_progress(run: &mut HeadLoop, reports: &[(NodeId, NodeReport)]) {
     }
     let now = Instant::now();
     // Progress of one job may end a wait of another.
-    let lasts = merge::standstill(reports.iter().map(|(_, report)| report));
-    let lasts = lasts.filter(|_| !run.ending.termination.has_failed());
-    let since = lasts.and_then(|lasts| now.checked_sub(lasts));
-    if let Some(action) = run.reports.stall.check(now, since) {
+    let found = merge::standstill(now, reports.iter().map(|(_, report)| report));
+    let found = found.filter(|_| !run.ending.termination.has_failed());
+    if let Some(action) = run.reports.stall.check(now, found) {
         let table = Box::new(table(run, reports));
         request_reports(run, Purpose::Missing { action, table });
     }

@@ -86,12 +86,9 @@ impl Libraries {
     /// MPI implementation.
     pub fn family(&self) -> Option<Family> {
         let mpi = self.mpi()?;
-        let is_open = self.found.iter().any(|library| library.name.starts_with("libopen-"));
-        // Versions of the interface, unique to each implementation.
-        Some(match is_open || mpi.name == "libmpi.so.40" {
-            true => Family::OpenMpi,
-            false => Family::Mpich,
-        })
+        // A library of the standard's binary interface may stand before that of its implementation.
+        let all = self.found.iter().map(|library| &*library.name).chain([&*mpi.name]);
+        Some(Family::of(all))
     }
 
     /// Libraries related to finding a launcher: MPI and clients of process managers; true for a client that
@@ -101,6 +98,18 @@ impl Libraries {
         let is = move |name: &str| starts.iter().any(|start| name.starts_with(start));
         let found = self.found.iter().filter(move |library| is(&library.name));
         found.map(|library| (library, is_pmi(&library.name) && is_own(&library.path)))
+    }
+}
+
+impl Family {
+    /// Implementation to which libraries of these names belong, of which one is a library of MPI.
+    pub fn of<'a>(mut libraries: impl Iterator<Item = &'a str>) -> Self {
+        // A part of Open MPI, or the version of its interface, which no other implementation has.
+        let is_open = |name: &str| name.starts_with("libopen-") || name.starts_with("libmpi.so.40");
+        match libraries.any(is_open) {
+            true => Self::OpenMpi,
+            false => Self::Mpich,
+        }
     }
 }
 
@@ -148,6 +157,17 @@ impl Image {
             then,
         })
     }
+}
+
+/// The MPI library of a program and its family, with less effort than [`Libraries::of`] for one that needs the C library alone.
+pub fn mpi_of(program: &Path) -> Option<(Library, Family)> {
+    let image = Image::read(program)?;
+    let is_plain = |name: &String| PLAIN.iter().any(|start| name.starts_with(start));
+    if image.needed.iter().all(is_plain) {
+        return None;
+    }
+    let libraries = Libraries::of(program)?;
+    Some((libraries.mpi()?.clone(), libraries.family()?))
 }
 
 /// True if a program imports a function with a name that begins with one of `starts`, or if that is
@@ -371,7 +391,14 @@ const DIRECTORIES: &[&str] = &[
 ];
 
 /// Prefixes of the names of MPI libraries.
-pub const MPI: &[&str] = &["libmpi.so", "libmpich.so"];
+pub const MPI: &[&str] = &["libmpi.so", "libmpich.so", ABI];
+
+/// Prefix of the name of libraries with the standard's binary interface, which all implementations share.
+pub const ABI: &str = "libmpi_abi.so";
+
+/// Libraries that every program has, without further relevant ones.
+pub const PLAIN: &[&str] =
+    &["libc.so", "libm.so", "ld-linux", "libpthread.so", "libdl.so", "libgcc_s.so", "librt.so"];
 
 /// A function of MPICH from 4.1 on that its derivatives lack.
 const SINCE_MPICH_4_1: &[u8] = b"MPIX_Stream_create";
@@ -448,6 +475,10 @@ mod tests {
         assert_eq!(family(&["libmpi.so.12"]), Some(Family::Mpich));
         assert_eq!(family(&["libmpi.so.40"]), Some(Family::OpenMpi));
         assert_eq!(family(&["libmpi.so.80", "libopen-pal.so.80"]), Some(Family::OpenMpi));
+        assert_eq!(family(&["libmpi_abi.so.1", "libfabric.so.1"]), Some(Family::Mpich));
+        for other in ["libmpi.so.40", "libopen-pal.so.80"] {
+            assert_eq!(family(&["libmpi_abi.so.1", other]), Some(Family::OpenMpi));
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::pmix_store::StoreOffer;
 use super::preload::INTEL_LIBRARY;
 use super::{env, pmix, pmix_store, sharing, slurm_tasks, torch};
 use crate::settings::environment::{Environment, Offer};
-use pmi_host_base::library::{self, Image, Search};
+use pmi_host_base::library::{self, Image, Libraries, Search};
 use pmi_host_base::program::Program;
 use pmi_host_base::variables::MPICH_VERSION;
 use pmi_std::env::SNAPSHOT_VARIABLE;
@@ -258,16 +258,34 @@ impl LinkedLibraries {
                     let found = file().and_then(|file| pmix_store::loaded_by(&file, search));
                     self.open_mpi_pmix_file = found;
                 }
+            } else if name.starts_with(library::ABI) {
+                let file = search.find(name, image);
+                // Every implementation has a library of this name.
+                if file.as_deref().is_some_and(|file| needs_pmix(file, search)) {
+                    self.pmix = true;
+                    waiting.extend(file);
+                } else {
+                    (self.pmi, self.mpi_of_pmi) = (true, file);
+                }
             } else if is(PMI_LIBRARIES) {
                 self.pmi = true;
                 if is(library::MPI) {
                     self.mpi_of_pmi = search.find(name, image);
                 }
-            } else if !is(PLAIN) {
+            } else if !is(library::PLAIN) {
                 waiting.extend(search.find(name, image));
             }
         }
     }
+}
+
+/// True if a library is linked with one that uses a PMIx server, itself or through others.
+fn needs_pmix(library: &Path, search: &Search) -> bool {
+    let Some(Libraries { found, missing }) = Libraries::found_by(library, search) else {
+        return false;
+    };
+    let mut names = found.iter().map(|library| &library.name).chain(&missing);
+    names.any(|name| is_one_of(name, PMIX_LIBRARIES))
 }
 
 fn is_one_of(name: &str, libraries: &[&str]) -> bool {
@@ -280,12 +298,7 @@ const PMIX_LIBRARIES: &[&str] =
 
 /// Libraries that use a PMI server: MPICH's under its own name, and under the name shared by its
 /// derivatives; and those of PMI.
-const PMI_LIBRARIES: &[&str] =
-    &["libmpich.so", "libmpi.so.12", "libmpi_abi.so", "libpmi.so", "libpmi2.so"];
-
-/// Libraries that every program has, without further relevant ones.
-const PLAIN: &[&str] =
-    &["libc.so", "libm.so", "ld-linux", "libpthread.so", "libdl.so", "libgcc_s.so", "librt.so"];
+const PMI_LIBRARIES: &[&str] = &["libmpich.so", "libmpi.so.12", "libpmi.so", "libpmi2.so"];
 
 /// Functions that start other programs or load libraries by name.
 const STARTERS: &[&str] = &["exec", "posix_spawn", "fexecve", "dlopen", "system", "popen"];

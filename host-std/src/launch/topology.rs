@@ -1,6 +1,7 @@
 //! Processors of this machine and the resources they share, from the system's files.
 
 use crate::settings::placement::Unit;
+use pmi_host_base::ranges::ranges;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -91,6 +92,50 @@ impl Topology {
         Ok(self.processors.clone())
     }
 }
+
+/// Levels of the machine by which libraries compare the places of two processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LocalityLevels {
+    /// Names of hwloc, each with its units: lists of processors.
+    levels: Vec<(&'static str, Vec<Vec<u32>>)>,
+}
+
+impl LocalityLevels {
+    /// Reads the levels of all processors of the machine below `root`. Levels that the machine lacks are absent.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, with the name of the file.
+    pub(crate) fn read(root: &Path) -> io::Result<Self> {
+        let topology = Topology::read(root, &list(&root.join("cpu/online"))?)?;
+        let levels = LEVELS.iter();
+        let levels = levels.filter_map(|(name, unit)| Some((*name, topology.units(*unit).ok()?)));
+        Ok(Self { levels: levels.collect() })
+    }
+
+    /// Units of each level with one of these processors, as `SK0:L30:L20-1:L10-1:CR0-1:HT0-1:NM0`: the form of
+    /// `PMIX_LOCALITY_STRING`.
+    pub(crate) fn of(&self, processors: &[u32]) -> String {
+        let holds = |unit: &Vec<u32>| unit.iter().any(|one| processors.contains(one));
+        let level = |(name, units): &(&str, Vec<Vec<u32>>)| {
+            let inside = (0..).zip(units).filter(|(_, unit)| holds(unit));
+            let numbers: Vec<u32> = inside.map(|(number, _)| number).collect();
+            (!numbers.is_empty()).then(|| format!("{name}{}", ranges(&numbers, ",")))
+        };
+        self.levels.iter().filter_map(level).collect::<Vec<_>>().join(":")
+    }
+}
+
+/// Levels in the order of hwloc, whose memory domains are outside of the tree of processors.
+const LEVELS: [(&str, Unit); 7] = [
+    ("SK", Unit::Socket),
+    ("L3", Unit::Cache(3)),
+    ("L2", Unit::Cache(2)),
+    ("L1", Unit::Cache(1)),
+    ("CR", Unit::Core),
+    ("HT", Unit::HwThread),
+    ("NM", Unit::Numa),
+];
 
 /// Where a processor lies in its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,6 +279,24 @@ pub(crate) mod tests {
         assert_eq!(found, [first, second].concat());
         fs::write(&online, "0-2,4-7\n").unwrap();
         assert_eq!(places(root.path()).unwrap_err().kind(), io::ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn locality_names_the_units_that_hold_processors() {
+        let (root, _) = machine(&[0]);
+        fs::write(root.path().join("cpu/online"), "0-7\n").unwrap();
+        let levels = LocalityLevels::read(root.path()).unwrap();
+        // Threads of a core follow each other, and the machine lists no caches of level 1.
+        let expected = [
+            (vec![0], "SK0:L30:L20:CR0:HT0:NM0"),
+            (vec![6], "SK1:L31:L22:CR2:HT5:NM1"),
+            (vec![1, 5], "SK0:L30:L21:CR1:HT2-3:NM0"),
+            ((0..8).collect(), "SK0-1:L30-1:L20-3:CR0-3:HT0-7:NM0-1"),
+        ];
+        for (processors, text) in expected {
+            assert_eq!(levels.of(&processors), text);
+        }
+        assert!(LocalityLevels::read(Path::new("/no/such")).is_err());
     }
 
     #[test]

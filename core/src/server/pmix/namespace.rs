@@ -224,8 +224,8 @@ impl LibraryGeneration {
         let count = match self {
             Self::Old => return None,
             // A single application is that of every rank.
-            Self::Requesting if applications < 2 => 2,
-            Self::Requesting => 3,
+            Self::Requesting if applications < 2 => 3,
+            Self::Requesting => 4,
             Self::New => PEER_KEYS.len(),
         };
         PEER_KEYS.get(..count)
@@ -303,9 +303,10 @@ fn write_blob(rank: u32, kvals: Kvals<'_>, only: Option<&[&[u8]]>, to: &mut Pack
 
 /// Keys about other ranks in a description. Open MPI 4.1 and 5.0 use the host name of a peer only
 /// if it is known without a request, and 5.0 reads the local rank of each peer to share memory with
-/// it. The application number and the node id of a rank lead the library to the values of its
-/// application and its node.
-const PEER_KEYS: [&[u8]; 4] = [keys::HOSTNAME, keys::LOCAL_RANK, keys::APPNUM, keys::NODEID];
+/// it. Both read so where a bound peer is in the machine. The application number and the node id of a rank
+/// lead the library to the values of its application and its node.
+const PEER_KEYS: [&[u8]; 5] =
+    [keys::HOSTNAME, keys::LOCAL_RANK, keys::LOCALITY_STRING, keys::APPNUM, keys::NODEID];
 
 /// Two families, described or not, for old libraries and for new ones.
 const DESCRIPTIONS_MAX: usize = 8;

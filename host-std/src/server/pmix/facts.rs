@@ -1,14 +1,17 @@
 //! Job-level information for PMIx clients.
 
 use super::heap::Shared;
+use crate::launch::binding;
 use crate::launch::directives::JobDirectives;
 use crate::launch::plan::Plan;
 use crate::launch::pmix::server_nspace;
+use crate::launch::topology::{self, LocalityLevels};
 use crate::placement::PlacedHosts;
 use pmi_core::server::pmix::SharedBytes;
 use pmi_core::wire::pmix::names::keys;
 use pmi_core::wire::pmix::{Format, Packer, Proc, Type};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Packs the job-level information of `plan`, whose ranks are on these hosts or, without any, on this one;
 /// `pid` is that of the launcher.
@@ -20,7 +23,7 @@ pub(crate) fn describe(plan: &Plan, hosts: Option<&PlacedHosts>, pid: u32) -> Op
 /// Packs the same for processes of other runs, which are on other nodes: what says where a reader of the
 /// own run is has no meaning there.
 pub(crate) fn describe_to_others(plan: &Plan, hosts: Option<&PlacedHosts>) -> Vec<u8> {
-    let facts = JobInfo::new(plan, hosts, 0);
+    let facts = JobInfo { bound: Vec::new(), ..JobInfo::new(plan, hosts, 0) };
     let mut bytes = vec![0; packed_len(|to| facts.write_to_others(to))];
     facts.write_to_others(&mut Packer::new(&mut bytes, Format::PLAIN));
     bytes
@@ -79,6 +82,31 @@ struct JobInfo<'a> {
     directories: Vec<Option<&'a [u8]>>,
     lines: Vec<Vec<u8>>,
     is_crowded: bool,
+    /// Ranks of this node that are bound to processors.
+    bound: Vec<BoundRank>,
+}
+
+/// The processors of a rank.
+struct BoundRank {
+    rank: u32,
+    /// Their list.
+    processors: String,
+    /// Where they are in the machine; empty if the system does not describe it.
+    locality: String,
+}
+
+/// The processors of the ranks of `plan` that are started on this node.
+fn bound(plan: &Plan) -> Vec<BoundRank> {
+    let Some(binding) = &plan.placement.binding else { return Vec::new() };
+    let levels = LocalityLevels::read(Path::new(topology::ROOT)).ok();
+    let ranks = plan.placement.ranks.iter().filter_map(|rank| {
+        let mut processors = binding.of(plan.local_rank(rank)?).to_vec();
+        processors.sort_unstable();
+        let locality = levels.as_ref().map(|levels| levels.of(&processors));
+        let locality = locality.unwrap_or_default();
+        Some(BoundRank { rank, processors: binding::shown(&processors), locality })
+    });
+    ranks.collect()
 }
 
 /// A node and its ranks, in ascending order.
@@ -147,6 +175,7 @@ impl<'a> JobInfo<'a> {
                 .collect(),
             lines: lines.collect(),
             is_crowded: plan.is_oversubscribed(),
+            bound: bound(plan),
         }
     }
 
@@ -323,7 +352,15 @@ impl<'a> JobInfo<'a> {
             (keys::REINCARNATION, Fact::U32(0)),
         ];
         let parent = self.parent().map(|parent| (keys::PARENT, parent));
-        known.into_iter().chain(parent).collect()
+        // In the order of the ranks.
+        let bound = self.bound.binary_search_by_key(&rank, |bound| bound.rank);
+        let bound = bound.ok().and_then(|at| self.bound.get(at));
+        let bound = bound.into_iter().flat_map(|BoundRank { processors, locality, .. }| {
+            [(keys::CPUSET, processors), (keys::LOCALITY_STRING, locality)]
+        });
+        let bound = bound.filter(|(_, text)| !text.is_empty());
+        let bound = bound.map(|(key, text)| (key, Fact::Text(text.as_bytes())));
+        known.into_iter().chain(parent).chain(bound).collect()
     }
 
     /// Rank that spawned the job.

@@ -105,6 +105,10 @@ keys! {
     APP_RANK = b"pmix.apprank";
     /// Number of restarts of a process. UINT32.
     REINCARNATION = b"pmix.reinc";
+    /// The processors to which a process is bound, as a list. STRING.
+    CPUSET = b"pmix.cpuset";
+    /// Where these are in the machine, in the form of hwloc. STRING.
+    LOCALITY_STRING = b"pmix.locstr";
     /// Committed data is exchanged by the fence. BOOL.
     COLLECT = b"pmix.collect";
     /// Seconds after which the request times out. Any number.

@@ -24,6 +24,12 @@ impl Process {
         !matches!(self.state, 'Z' | 'X')
     }
 
+    /// True for a program that stops with the process that it has started in name spaces, and does not continue
+    /// with it.
+    pub(crate) fn is_stopped_starter(&self) -> bool {
+        self.state == 'T' && self.name == "nsenter"
+    }
+
     /// True if both are one process: a number may be used again.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (self.pid, self.since) == (other.pid, other.since)

@@ -123,7 +123,7 @@ fn draw(id: u32, fault: Fault, phase: FaultPhase, ranks: u32, random: &mut Split
         started: 1 + random.below((ranks / 2).max(1)),
         delay_us: u64::from(random.below(match fault {
             Fault::LauncherSignalTwice => 4_000_000,
-            Fault::Stage => 1_500_000,
+            Fault::Stage => 1_000_000,
             _ => 6000,
         })),
         is_stubborn: random.below(8) == 0,

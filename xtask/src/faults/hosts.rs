@@ -1,13 +1,15 @@
 //! Hosts on this machine for one case, and a place of its own for the files of the case's processes.
 //!
-//! Each host is a network, mount and UTS name space that one process holds: with an address on a bridge, a name
-//! of its own, and a `/tmp` and `/dev/shm` that no other host sees. The process that plays the case is in the
+//! Each host is a network, mount, UTS and PID name space that one process holds: with an address on a bridge, a
+//! name and a first process of its own, and a `/tmp` and `/dev/shm` that no other host sees. The process that plays the case is in the
 //! name spaces of the head. All of them end with the processes in them, so nothing is left on this machine.
 //!
 //! Node servers are started on these hosts by a script (`--starter-cmd`), in place of `ssh`.
 
+use super::case::FaultCase;
 use super::launcher::Launcher;
 use crate::process;
+use crate::processes::{self, Process};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +29,11 @@ impl CaseHosts {
     /// # Errors
     ///
     /// A program or a privilege is missing.
-    pub(super) fn start(launcher: &Launcher, directory: &Path) -> Result<Self, String> {
+    pub(super) fn start(
+        launcher: &Launcher,
+        case: &FaultCase,
+        directory: &Path,
+    ) -> Result<Self, String> {
         let mut hosts = Self::default();
         if !launcher.has_places() {
             make_place(&place(directory, 0))?;
@@ -44,7 +50,8 @@ impl CaseHosts {
             for host in 1..=launcher.nodes {
                 hosts.add(host, &place(directory, host))?;
             }
-            write_starters(directory)?;
+            // Within the key, at first, or the launcher.
+            write_starters(directory, 20 + case.form * 150_000)?;
         }
         mount(&own)?;
         Ok(hosts)
@@ -54,7 +61,16 @@ impl CaseHosts {
         make_place(place)?;
         let failed = |why: &dyn std::fmt::Display| format!("host n{host}: {why}");
         let mut holder = Command::new("unshare");
-        holder.args(["--net", "--mount", "--uts", "sh", "-ec", HOLDER, "sh"]);
+        holder.args([
+            "--net",
+            "--mount",
+            "--uts",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ]);
+        holder.args(["sh", "-ec", HOLDER, "sh"]);
         holder.arg(place).arg(host.to_string());
         holder.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut holder = holder.spawn().map_err(|error| failed(&error))?;
@@ -69,7 +85,8 @@ impl CaseHosts {
         let pid = pid.to_string();
         ip(&["link", "add", &wire, "type", "veth", "peer", "name", "eth0", "netns", &pid])?;
         ip(&["link", "set", &wire, "master", BRIDGE, "up"])?;
-        fs::write(place.join("holder"), pid).map_err(|error| failed(&error))?;
+        let init = self.inits().pop().ok_or_else(|| failed(&"it has no process"))?;
+        fs::write(place.join("holder"), init.to_string()).map_err(|error| failed(&error))?;
         input.write_all(b"\n").map_err(|error| failed(&error))?;
         await_word(&mut output).map_err(|why| failed(&why))?;
         // Its end ends the host.
@@ -81,7 +98,19 @@ impl CaseHosts {
 
     /// The processes that hold the hosts, which belong to no run.
     pub(super) fn holders(&self) -> Vec<i32> {
-        self.holders.iter().filter_map(|holder| i32::try_from(holder.id()).ok()).collect()
+        let holders = self.holders.iter().filter_map(|holder| i32::try_from(holder.id()).ok());
+        holders.chain(self.inits()).collect()
+    }
+
+    /// The first process of each host, in the order of the hosts: the others become its children when their
+    /// starters end.
+    fn inits(&self) -> Vec<i32> {
+        let all = processes::processes();
+        let init = |holder: &Child| {
+            let is_its = |process: &&Process| u32::try_from(process.parent) == Ok(holder.id());
+            all.iter().find(is_its).map(|process| process.pid)
+        };
+        self.holders.iter().filter_map(init).collect()
     }
 }
 
@@ -149,12 +178,14 @@ fn mount(place: &Path) -> Result<(), String> {
 }
 
 /// The scripts that start a command on a host, with the name of the host in front of it: one that does no more,
-/// and two that write their standard input to an output first, as a terminal does.
-fn write_starters(directory: &Path) -> Result<(), String> {
+/// one that passes its standard input on with pauses behind `slow_bytes` and in front of its end, as a slow network, and two that write their standard input to an output first, as a terminal does. As behind `ssh`, the command
+/// is in no process group of its starter, and sees the end of that as the end of its input.
+fn write_starters(directory: &Path, slow_bytes: u32) -> Result<(), String> {
     let shown = directory.display();
     let enter = format!(
         "place='{shown}'/place-${{1#n}}; shift\n\
-         exec nsenter --target \"$(cat \"$place/holder\")\" --net --mount --uts -- env TMPDIR=/tmp \"$@\"\n"
+         cat | setsid nsenter --target \"$(cat \"$place/holder\")\" --net --mount --uts --pid -- \
+         env --default-signal TMPDIR=/tmp \"$@\"\n"
     );
     let input = starter_input(directory);
     let echo = |descriptor: u32| {
@@ -164,7 +195,11 @@ fn write_starters(directory: &Path) -> Result<(), String> {
             input.display()
         )
     };
-    for (name, script) in [(ENTER, enter), (ECHO_OUT, echo(1)), (ECHO_ERR, echo(2))] {
+    let slow = format!(
+        "{{ head -c {slow_bytes}; sleep 0.3; cat; sleep 0.3; }} | '{shown}'/{ENTER} \"$@\"\n"
+    );
+    let scripts = [(ENTER, enter), (SLOW, slow), (ECHO_OUT, echo(1)), (ECHO_ERR, echo(2))];
+    for (name, script) in scripts {
         let path = directory.join(name);
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         fs::write(&path, format!("#!/bin/sh\n{script}")).map_err(failed)?;
@@ -185,6 +220,7 @@ fn ip(words: &[&str]) -> Result<(), String> {
 
 /// Names of the scripts.
 pub(super) const ENTER: &str = "enter";
+pub(super) const SLOW: &str = "slow";
 pub(super) const ECHO_OUT: &str = "echo-out";
 pub(super) const ECHO_ERR: &str = "echo-err";
 

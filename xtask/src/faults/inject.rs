@@ -177,6 +177,9 @@ impl Play<'_> {
         let pause = Duration::from_millis(NODE_TIMEOUT_S * 1000 + 500 + u64::from(case.form) * 40);
         let paused = self.control.pause(pause);
         meant.iter().rev().for_each(|process| send(process, Signal::CONT));
+        // A starter stops with the process that it has started.
+        let starters = self.run.alive().into_iter().filter(Process::is_stopped_starter);
+        starters.for_each(|process| send(&process, Signal::CONT));
         paused
     }
 

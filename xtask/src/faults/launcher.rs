@@ -154,6 +154,7 @@ impl Launcher {
             let starter = match case.fault {
                 Fault::KeyEcho if case.form & 1 == 0 => hosts::ECHO_OUT,
                 Fault::KeyEcho => hosts::ECHO_ERR,
+                Fault::Stage => hosts::SLOW,
                 _ => hosts::ENTER,
             };
             let starter = name(&directory.join(starter));

@@ -10,7 +10,7 @@ use super::outcome::CaseOutcome;
 use super::output::{OutputLines, shown_keys};
 use super::table::{Fault, FaultPhase};
 use crate::processes::{self, Process};
-use rustix::process::{getpid, set_child_subreaper};
+use rustix::process::{Signal, getpid, set_child_subreaper};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -80,7 +80,7 @@ pub(super) fn play(
     if launcher.has_other_user(case) {
         open_to_others(launcher, directory).map_err(|error| failed("files", &error))?;
     }
-    let hosts = CaseHosts::start(launcher, directory)?;
+    let hosts = CaseHosts::start(launcher, case, directory)?;
 
     let mark = format!("{}.{}", getpid().as_raw_nonzero(), case.id);
     let mut command = launcher.command(case, directory);
@@ -512,6 +512,13 @@ impl Play<'_> {
             self.run.reap();
             let mut alive = self.run.alive();
             alive.retain(|process| Some(process.pid) != stranger);
+            // One whose process has ended is a matter of the suite.
+            let is_childless =
+                |starter: &Process| alive.iter().all(|process| process.parent != starter.pid);
+            let starters = alive.iter().filter(|process| process.is_stopped_starter());
+            for starter in starters.filter(|starter| is_childless(starter)) {
+                processes::send(starter.pid, Some(starter.since), Signal::CONT);
+            }
             if alive.is_empty() || Instant::now() > until {
                 return alive;
             }

@@ -126,7 +126,11 @@ impl Play<'_> {
             }
             Fault::GuardKill => self.kill_guard()?,
             Fault::NodeKill => self.signal_node(Signal::KILL)?,
-            Fault::NodeStop => self.signal_node(Signal::STOP)?,
+            Fault::NodeStop => {
+                self.signal_node(Signal::STOP)?;
+                self.control.pause(Duration::from_millis(1000 + u64::from(case.form) * 100))?;
+                processes::send(launcher, None, Signal::TERM);
+            }
             Fault::HangUp => drop(self.terminal.take()),
             Fault::Streams if case.variant == 0 => drop(self.input.take()),
             Fault::Streams => {

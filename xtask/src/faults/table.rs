@@ -91,7 +91,7 @@ pub(super) const FAULTS: &[(Fault, &str)] = &[
 /// Description of the faults of runs over several nodes.
 pub(super) const NODE_FAULTS: &[(Fault, &str)] = &[
     (Fault::NodeKill, "the server of a node receives KILL"),
-    (Fault::NodeStop, "the server of a node receives STOP, and is silent from then on"),
+    (Fault::NodeStop, "the server of a node receives STOP, and up to 7 s later the launcher TERM"),
 ];
 
 /// Description of the faults of runs over hosts, which a command starts.
@@ -234,7 +234,9 @@ pub(super) fn expected_code(fault: Fault, phase: FaultPhase, variant: i32) -> i3
         Fault::ExecFailure if matches!(phase, FaultPhase::Before | FaultPhase::Starting) => variant,
         Fault::ExecFailure => 0,
         // No rank fails, but its output is lost, or its node.
-        Fault::DiskFull | Fault::NodeKill | Fault::NodeStop => 1,
+        Fault::DiskFull | Fault::NodeKill => 1,
+        // A stopped node is waited for until the signal.
+        Fault::NodeStop => 128 + 15,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Jobs where the system refuses calls, or hides processes from their own user: containers, sandboxes, programs
-//! without read permission.
+//! Jobs where the system refuses calls, or hides processes from their own user: containers, sandboxes,
+//! programs without read permission.
 
 mod common;
 use common::hosts::local_nodes;
@@ -93,8 +93,8 @@ fn sandbox_without_descriptors_of_signals_is_named() {
     }
 }
 
-/// A directory that every user may enter, with the launcher and Open MPI's `hello`, which users may execute and
-/// not read.
+/// A directory that every user may enter, with the launcher and Open MPI's `hello`, which users may execute
+/// and not read.
 struct Unreadable(tempfile::TempDir);
 
 impl Unreadable {

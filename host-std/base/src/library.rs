@@ -159,7 +159,8 @@ impl Image {
     }
 }
 
-/// The MPI library of a program and its family, with less effort than [`Libraries::of`] for one that needs the C library alone.
+/// The MPI library of a program and its family, with less effort than [`Libraries::of`] for one that needs
+/// the C library alone.
 pub fn mpi_of(program: &Path) -> Option<(Library, Family)> {
     let image = Image::read(program)?;
     let is_plain = |name: &String| PLAIN.iter().any(|start| name.starts_with(start));

@@ -403,8 +403,8 @@ impl<'a> RunView<'a> {
         }
     }
 
-    /// Ranks of this node that have called init while others of it have not, before the first fence of the job
-    /// and without a request that waits: MPI libraries may wait for these in memory that they share.
+    /// Ranks of this node that have called init while others of it have not, before the first fence of the
+    /// job and without a request that waits: MPI libraries may wait for these in memory that they share.
     fn init_wait(self, id: JobId, job: &JobState) -> Option<LikelyWait> {
         let progress = self.service.progress();
         if progress.fences(id) > 0 || !progress.waits(id).0.is_empty() {

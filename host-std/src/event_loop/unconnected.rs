@@ -25,8 +25,9 @@ use std::time::{Duration, Instant};
 ///
 /// The looks become rare: the next one follows after a quarter of the time since the last start, and after
 /// a multiple of the time that the last one took. A process may begin and end between two of them. So for MPI
-/// programs that the command of a rank names, the system reports openings of their library and of the description
-/// of a processor, which `MPI_Init` reads; a rank that exits soon after both, and never spoke, was a singleton.
+/// programs that the command of a rank names, the system reports openings of their library and of the
+/// description of a processor, which `MPI_Init` reads; a rank that exits soon after both, and never spoke,
+/// was a singleton.
 #[derive(Debug, Default)]
 pub(super) struct UnconnectedWatch {
     /// Number of processes at the last look, and the time at which it was new.

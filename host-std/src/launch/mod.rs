@@ -1,9 +1,9 @@
 //! Starting ranks and everything that ties a running rank to this process: its place in the job ([`plan`],
 //! [`preview`]) and in the machine ([`binding`], [`topology`], [`hwloc`]), its environment ([`mod@env`],
-//! [`variables`]), the process itself ([`process`], [`process_handle`], [`starts`], [`trampoline`], [`script`]), signals to
-//! and from it ([`signal`]), what it may leave behind ([`orphans`], [`guard`], [`survivors`],
-//! [`cgroup`]), and MPI processes that cannot find this one ([`singletons`]). What ranks start
-//! themselves comes as an [`order`] of [`program`]s.
+//! [`variables`]), the process itself ([`process`], [`process_handle`], [`starts`], [`trampoline`],
+//! [`script`]), signals to and from it ([`signal`]), what it may leave behind ([`orphans`], [`guard`],
+//! [`survivors`], [`cgroup`]), and MPI processes that cannot find this one ([`singletons`]). What ranks
+//! start themselves comes as an [`order`] of [`program`]s.
 
 pub(crate) mod apps;
 pub(crate) mod binding;

@@ -119,8 +119,8 @@ impl Signals {
 /// Error of a system without signals as events.
 fn without_descriptor(error: Errno) -> io::Error {
     io::Error::other(format!(
-        "the system refuses signalfd ({}), on which signals to this process and ends of ranks arrive; a sandbox \
-         that filters system calls has to permit signalfd4",
+        "the system refuses signalfd ({}), on which signals to this process and ends of ranks arrive; a \
+         sandbox that filters system calls has to permit signalfd4",
         error.desc()
     ))
 }

@@ -61,8 +61,8 @@ impl NamedProgram {
     }
 }
 
-/// The one of `named` that the rank with process `pid`, which has exited and was not reaped, has become or may
-/// have started. All that the system keeps of it is its name and whether it had children.
+/// The one of `named` that the rank with process `pid`, which has exited and was not reaped, has become or
+/// may have started. All that the system keeps of it is its name and whether it had children.
 pub(crate) fn of_exited(
     pid: i32,
     offer: ProtocolOffer,

@@ -101,7 +101,8 @@ pub(crate) struct LocalityLevels {
 }
 
 impl LocalityLevels {
-    /// Reads the levels of all processors of the machine below `root`. Levels that the machine lacks are absent.
+    /// Reads the levels of all processors of the machine below `root`. Levels that the machine lacks are
+    /// absent.
     ///
     /// # Errors
     ///
@@ -113,8 +114,8 @@ impl LocalityLevels {
         Ok(Self { levels: levels.collect() })
     }
 
-    /// Units of each level with one of these processors, as `SK0:L30:L20-1:L10-1:CR0-1:HT0-1:NM0`: the form of
-    /// `PMIX_LOCALITY_STRING`.
+    /// Units of each level with one of these processors, as `SK0:L30:L20-1:L10-1:CR0-1:HT0-1:NM0`: the form
+    /// of `PMIX_LOCALITY_STRING`.
     pub(crate) fn of(&self, processors: &[u32]) -> String {
         let holds = |unit: &Vec<u32>| unit.iter().any(|one| processors.contains(one));
         let level = |(name, units): &(&str, Vec<Vec<u32>>)| {

@@ -26,8 +26,8 @@ pub(crate) struct Stall {
 pub(crate) struct Standstill {
     /// Its start.
     pub(crate) since: Instant,
-    /// Set if it is likely, not certain: ranks have called init and others have not. Time since which these have
-    /// been seen to use no processor time and to write nothing.
+    /// Set if it is likely, not certain: ranks have called init and others have not. Time since which these
+    /// have been seen to use no processor time and to write nothing.
     pub(crate) idle_since: Option<Instant>,
 }
 

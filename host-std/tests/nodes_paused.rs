@@ -118,14 +118,11 @@ fn node_between_others_that_is_stopped_keeps_those_below_it() {
     ran.exits_with(0);
 }
 
-/// Node servers of a host, by the processes in its network.
+/// The node server of a host.
 fn node_server(hosts: &pmi_host_testkit::ssh::SshHosts, host: u32) -> u32 {
     let is_server = |pid: &u32| {
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words: Vec<&str> = line.split('\0').collect();
-        words.get(1) == Some(&"node")
-            || words.iter().any(|word| *word == "node")
-                && words.first().is_some_and(|word| word.contains("pmi-host"))
+        line.split('\0').nth(1) == Some("node")
     };
     hosts.pids(host).into_iter().find(is_server).expect("the node server of the host runs")
 }

@@ -151,7 +151,10 @@ impl Survivors {
     fn watch_starter(&self) {
         let (input, errors) = (rustix::stdio::stdin(), rustix::stdio::stderr());
         let mut has_gone = false;
-        while self.has_starter {
+        if !self.has_starter {
+            return;
+        }
+        loop {
             let starter = PollFd::new(&errors, PollFlags::empty());
             let mut files = [PollFd::new(&input, PollFlags::IN), starter];
             // The state of a file that is closed is ready all the time.

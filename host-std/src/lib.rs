@@ -29,6 +29,7 @@
 //! One thread, one readiness loop. It never blocks on a rank, a client or a reader of the output: each
 //! descriptor is used only when the poller reports it ready. Regular files have no readiness, so a trace
 //! file is written by a thread of its own.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![deny(unsafe_code)]
 
 #[cfg(not(target_os = "linux"))]

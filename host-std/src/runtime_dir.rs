@@ -6,6 +6,7 @@
 //! its name.
 
 use crate::admission::secret::token;
+use pmi_host_base::user_file;
 use rustix::fs::{FlockOperation, Mode, flock, mkdir};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -222,7 +223,7 @@ fn is_abandoned(path: &Path) -> bool {
 /// True if no launcher uses a secret, which it keeps locked.
 fn is_unlocked(path: &Path) -> bool {
     let lock = |file| flock(&file, FlockOperation::NonBlockingLockExclusive);
-    fs::File::open(path).is_ok_and(|file| lock(file).is_ok())
+    user_file::open_regular(path).is_ok_and(|file| lock(file).is_ok())
 }
 
 /// Directory where every user may create files.

@@ -5,8 +5,9 @@
 //! [`trim`] unmaps them between two phases of a run; a page that is used again is mapped again from the
 //! system's cache, some microseconds for each piece.
 
+use pmi_host_base::system_file;
+use rustix::fs::OFlags;
 use rustix::mm::{Advice, madvise};
-use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::ops::Range;
 
@@ -25,7 +26,7 @@ pub(crate) fn trim_for(ranks: u32) {
 #[cold]
 #[inline(never)]
 pub(crate) fn trim() {
-    let Ok(mappings) = File::open("/proc/self/smaps") else { return };
+    let Ok(mappings) = system_file::open("/proc/self/smaps", OFlags::RDONLY) else { return };
     let frame = 0_u8;
     let unused = (&raw const frame).addr().saturating_sub(CALLS_BYTES);
     // Each mapping is unmapped when its description was read, so that none is kept in memory.
@@ -100,6 +101,7 @@ const LINES_BYTES: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
 
     /// A mapping as `/proc/self/smaps` describes it.
     fn mapping(addresses: &str, access: &str, path: &str, anonymous: &str) -> String {

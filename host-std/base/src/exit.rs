@@ -98,7 +98,7 @@ mod tests {
     fn control_characters_of_a_message_do_not_reach_a_terminal() {
         assert_eq!(
             line("a\x1b]0;title\x07\u{9b}2J\rb\tc\nd"),
-            concat!("pmi-host: a\\u{1b}]0;title\\u{7}\\u{9b}2J\\rb\tc\nd\n")
+            "pmi-host: a\\u{1b}]0;title\\u{7}\\u{9b}2J\\rb\tc\nd\n"
         );
         assert!(matches!(shown("plain – text"), Cow::Borrowed(_)));
     }

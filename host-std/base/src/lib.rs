@@ -5,7 +5,8 @@
 //! exit        exit codes, and output of short commands
 //! usage       errors of command lines; words: a line split as a shell does; ranges: `0-2,5`
 //! library     MPI libraries of a program, and functions, from its file
-//! user_file   opens files that users name, safely against other users
+//! user_file   opens files that users name, safely against other users; system_file: files of the kernel and
+//!             of the administrator
 //! limits      limits of the system for this process
 //! program     path of a program, and the cause if it cannot be started
 //! variables   variables that launchers set for ranks or remove; env: those of one rank
@@ -15,6 +16,7 @@
 //! ```
 //!
 //! This crate starts no process and opens no connection.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![deny(unsafe_code)]
 
 #[cfg(not(target_os = "linux"))]
@@ -34,6 +36,7 @@ pub mod ranges;
 mod sealed_blocks;
 mod signals;
 pub mod storage;
+pub mod system_file;
 pub mod usage;
 pub mod user_file;
 pub mod variables;

@@ -4,6 +4,7 @@
 //! directories of the distribution and of `/etc/ld.so.conf`. Libraries that a program loads while it
 //! runs are not seen, nor statically linked ones.
 
+use crate::system_file;
 use crate::user_file;
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader32, FileHeader64, SHT_DYNSYM};
 use object::read::elf::{ElfFile64, ElfSymbol64, FileHeader, SectionHeader, SectionTable, Sym};
@@ -346,7 +347,7 @@ impl Default for Search {
 
 /// Directories named by a configuration file of the loader and by the files it includes.
 fn configured(file: &Path, depth: u32) -> Vec<PathBuf> {
-    let text = fs::read(file).unwrap_or_default();
+    let text = system_file::read(file).unwrap_or_default();
     let mut directories = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {
         let line = line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii();

@@ -1,9 +1,9 @@
 //! Limits of the system for this process.
 
+use crate::system_file;
 use nix::libc::RLIM_INFINITY;
 pub use nix::sys::resource::Resource;
 use nix::sys::resource::getrlimit;
-use std::fs;
 
 /// A soft and a hard limit; `None` is no limit, or one that the system hides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub fn limit(resource: Resource) -> Limit {
     match getrlimit(resource) {
         Ok((current, maximum)) => Limit { current: bounded(current), maximum: bounded(maximum) },
         Err(_) if resource == Resource::RLIMIT_NOFILE => {
-            let table = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+            let table = system_file::read_to_string("/proc/self/limits").unwrap_or_default();
             open_files(&table).unwrap_or_default()
         }
         Err(_) => Limit::default(),
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn limit_on_open_files_is_the_same_from_the_table() {
-        let table = fs::read_to_string("/proc/self/limits").unwrap();
+        let table = system_file::read_to_string("/proc/self/limits").unwrap();
         assert_eq!(open_files(&table), Some(limit(Resource::RLIMIT_NOFILE)));
         let table = "Limit   Soft Limit  Hard Limit  Units\nMax open files  7  unlimited  files\n";
         assert_eq!(open_files(table), Some(Limit { current: Some(7), maximum: None }));

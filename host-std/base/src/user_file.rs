@@ -8,6 +8,8 @@
 //! Each part is opened below the directory that was checked before it, and no call follows a link by itself:
 //! whoever replaces a part meanwhile gains nothing.
 
+#![expect(clippy::disallowed_methods, reason = "the place where other users are kept out")]
+
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
@@ -100,6 +102,27 @@ fn regular(opened: OwnedFd) -> io::Result<File> {
         FileType::RegularFile => Ok(opened.into()),
         _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
     }
+}
+
+/// Creates a file at `path`, where there is none, for writing and reading.
+///
+/// # Errors
+///
+/// As [`open_to_write`], and [`AlreadyExists`](io::ErrorKind::AlreadyExists).
+pub fn create_new(path: &Path, mode: Mode) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let place = FilePlace::find_new(path)?;
+    Ok(place.open(flags, mode)?.into())
+}
+
+/// Opens the terminal or other device at `path` for reading and writing, without waiting for it.
+///
+/// # Errors
+///
+/// As [`open_to_write`].
+pub fn open_device(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    FilePlace::find(path, Intent::Write)?.open(flags, Mode::empty())
 }
 
 /// Opens the program or library at `path`, which the kernel reads or may read: it follows the same links.
@@ -209,17 +232,17 @@ pub fn write(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates the directory `path`, and those in front of it, as far as they do not exist.
+/// Creates the directory `path`, and those in front of it, as far as they do not exist, with `mode`.
 ///
 /// # Errors
 ///
 /// As [`open_to_write`].
-pub fn make_directories(path: &Path) -> io::Result<()> {
+pub fn make_directories(path: &Path, mode: Mode) -> io::Result<()> {
     let mut walk = Walk::new(path, Intent::Write)?;
     while let Some(name) = walk.rest.pop_front() {
         match walk.enter(&name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                match mkdirat(&walk.directory, &name, Mode::from_raw_mode(0o777)) {
+                match mkdirat(&walk.directory, &name, mode) {
                     // Another process may have created it.
                     Ok(()) | Err(Errno::EXIST) => walk.enter(&name)?,
                     Err(error) => return Err(error.into()),
@@ -396,6 +419,19 @@ impl FilePlace {
         Err(Errno::ISDIR.into())
     }
 
+    /// Follows `path` up to its last part, which is to be created and is not followed.
+    fn find_new(path: &Path) -> io::Result<Self> {
+        let mut walk = Walk::new(path, Intent::Write)?;
+        loop {
+            let name = walk.rest.pop_front().ok_or(Errno::ISDIR)?;
+            if walk.rest.is_empty() {
+                let Walk { intent, directory, .. } = walk;
+                return Ok(Self { intent, directory, name, found: None, is_of_kernel: false });
+            }
+            walk.enter(&name)?;
+        }
+    }
+
     /// Opens what stands there, or creates it if `flags` say so.
     fn open(self, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
         let Self { intent, directory, name, is_of_kernel, .. } = self;
@@ -515,8 +551,8 @@ mod tests {
     fn paths_lead_where_the_kernel_leads() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
-        make_directories(&at("a/b/c")).unwrap();
-        make_directories(&at("a/b/c")).unwrap();
+        make_directories(&at("a/b/c"), Mode::RWXU).unwrap();
+        make_directories(&at("a/b/c"), Mode::RWXU).unwrap();
         symlink("a/b", at("l")).unwrap();
         symlink(at("l/c/"), at("far")).unwrap();
         symlink("loop", at("loop")).unwrap();
@@ -592,7 +628,7 @@ mod tests {
             let file = at(link).join("file");
             let errors = [
                 write(&file, b"x", Readers::Usual).unwrap_err(),
-                make_directories(&at(link).join("new")).unwrap_err(),
+                make_directories(&at(link).join("new"), Mode::RWXU).unwrap_err(),
             ];
             for error in errors {
                 assert!(

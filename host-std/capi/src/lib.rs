@@ -12,6 +12,7 @@
 //! | `process` | the session of this process, and forked children |
 //! | `session` | the way to a server: PMI wire protocols, or none |
 #![allow(non_snake_case, reason = "the functions have the names of the specifications")]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod boundary;
 mod code;

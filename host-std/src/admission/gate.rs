@@ -41,6 +41,7 @@ impl TcpGate {
     /// # Errors
     ///
     /// Errors of the system.
+    #[expect(clippy::disallowed_methods, reason = "the place where connections are judged")]
     pub(crate) fn open(address: SocketAddr, policy: Policy) -> io::Result<Self> {
         let socket = TcpListener::bind(address)?;
         socket.set_nonblocking(true)?;
@@ -77,6 +78,7 @@ impl LocalGate {
     /// # Errors
     ///
     /// Errors of the system.
+    #[expect(clippy::disallowed_methods, reason = "the place where connections are judged")]
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let socket = UnixListener::bind(path)?;
         socket.set_nonblocking(true)?;

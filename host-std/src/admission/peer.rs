@@ -5,6 +5,7 @@
 //! it.
 
 use crate::launch::processes::{self, Relations, SocketSearch};
+use pmi_host_base::system_file;
 use rustix::io::Errno;
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{
@@ -109,7 +110,7 @@ fn query(ends: [SocketAddr; 2]) -> io::Result<Option<Socket>> {
 fn read(ends: [SocketAddr; 2]) -> io::Result<Option<Socket>> {
     let table = if ends[0].is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
     let [from, to] = ends.map(shown);
-    Ok(find(&fs::read_to_string(table)?, &from, &to))
+    Ok(find(&system_file::read_to_string(table)?, &from, &to))
 }
 
 /// Spelling of an address in a row of the table: words in native byte order, and the port.

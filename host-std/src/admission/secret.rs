@@ -3,12 +3,11 @@
 use crate::runtime_dir;
 use pmi_core::auth::{Challenge, Label, NONCE_DIGITS, Nonce, Secret};
 use pmi_host_base::user_file;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Width of the identity that a PMI-1 client with a secret sends.
@@ -133,8 +132,7 @@ impl GeneratedSecret {
         let name = runtime_dir::name(std::process::id());
         let end = format!("{purpose}.{}", runtime_dir::SECRET);
         let path = directory.join(name).with_extension(end);
-        let mut file =
-            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        let mut file = user_file::create_new(&path, Mode::RUSR | Mode::WUSR)?;
         // The lock shows other launchers that it is in use, even from another container.
         let made = flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(io::Error::from)

@@ -3,6 +3,7 @@
 use super::args::GivenOption;
 use super::layers::{Origin, of_table, table_of};
 use crate::settings::Settings;
+use pmi_host_base::system_file;
 use pmi_host_base::usage::UsageError;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -25,7 +26,7 @@ impl System {
     /// [`UsageError`], with the name of the file.
     pub(crate) fn read() -> Result<Self, UsageError> {
         let file = Path::new(SYSTEM_FILE);
-        match std::fs::read_to_string(file) {
+        match system_file::read_to_string(file) {
             Ok(text) => Self::of(file, &text),
             Err(error)
                 if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>

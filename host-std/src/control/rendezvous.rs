@@ -7,12 +7,13 @@
 //! Wire: five lines (URI, version, process, user and group, start), and an empty one.
 
 use crate::runtime_dir;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use pmi_host_base::user_file;
+use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::process::{Pid, getegid, geteuid, test_kill_process};
 use std::env;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -143,8 +144,7 @@ impl Rendezvous {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let fresh = format!(".pmi-host-{}-{:x}.new", std::process::id(), since.as_nanos());
         let fresh = path.with_file_name(fresh);
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(&fresh)?;
+        let mut file = user_file::create_new(&fresh, Mode::RUSR | Mode::WUSR)?;
         let linked = file
             .write_all(text.as_bytes())
             .and_then(|()| Ok(flock(&file, FlockOperation::NonBlockingLockExclusive)?))
@@ -222,8 +222,7 @@ fn calendar(secs: u64) -> String {
 
 /// Opens a file of this user or of root. A FIFO of another user in its place would block an ordinary open.
 fn open_file(path: &Path) -> Option<File> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(open(path, flags, Mode::empty()).ok()?);
+    let file = user_file::open_regular(path).ok()?;
     let of = file.metadata().ok()?;
     (of.is_file() && (of.uid() == ROOT || of.uid() == geteuid().as_raw())).then_some(file)
 }

@@ -14,8 +14,8 @@ use crate::stdio::target;
 use crate::verdict::Failure;
 use pmi_host_base::exit;
 use pmi_host_base::program::Program;
+use pmi_host_base::system_file;
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
@@ -88,7 +88,7 @@ fn config(pid: i32) -> Result<Config, String> {
 
 /// Program of the process, for messages; its pid if the system does not reveal the program.
 fn program(pid: i32) -> Program {
-    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = system_file::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let first = words.split(|byte| *byte == 0).next().filter(|word| !word.is_empty());
     let name = first
         .map_or_else(|| format!("process {pid}").into(), |word| OsString::from_vec(word.into()));

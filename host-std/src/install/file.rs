@@ -1,8 +1,10 @@
 //! A file of an installation: its path below the prefix, its content, and how it is put there.
 
+use pmi_host_base::user_file;
+use rustix::fs::Mode;
 use sha2::{Digest, Sha256};
 use std::fs::{self, Permissions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -46,15 +48,15 @@ impl InstallFile {
     pub(super) fn write(&self, root: &Path) -> io::Result<()> {
         let path = root.join(&self.path);
         let parent = path.parent().unwrap_or(root);
-        fs::create_dir_all(parent)?;
+        user_file::make_directories(parent, Mode::from_raw_mode(0o777))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let fresh = parent.join(format!(".{name}.{}", std::process::id()));
         let written = match &self.content {
             FileContent::Text(text) => {
-                fs::write(&fresh, text).and_then(|()| set_mode(&fresh, READABLE))
+                fill(&fresh, text.as_bytes()).and_then(|()| set_mode(&fresh, READABLE))
             }
             FileContent::Copy(from) => fs::metadata(from).and_then(|metadata| {
-                fs::copy(from, &fresh)?;
+                fill(&fresh, &user_file::read_program(from)?)?;
                 let is_program = metadata.permissions().mode() & 0o100 != 0;
                 set_mode(&fresh, if is_program { EXECUTABLE } else { READABLE })
             }),
@@ -73,7 +75,7 @@ impl InstallFile {
     pub(super) fn fingerprint(&self) -> io::Result<String> {
         match &self.content {
             FileContent::Text(text) => Ok(hash(text.as_bytes())),
-            FileContent::Copy(from) => fs::read(from).map(|bytes| hash(&bytes)),
+            FileContent::Copy(from) => user_file::read_program(from).map(|bytes| hash(&bytes)),
             FileContent::Link(target) => Ok(link_fingerprint(target)),
         }
     }
@@ -93,7 +95,13 @@ pub(super) fn fingerprint_at(path: &Path) -> io::Result<Option<String>> {
     if found.is_symlink() {
         return fs::read_link(path).map(|target| Some(link_fingerprint(&target)));
     }
-    fs::read(path).map(|bytes| Some(hash(&bytes)))
+    user_file::read_program(path).map(|bytes| Some(hash(&bytes)))
+}
+
+/// Creates a file with these bytes, in place of one that a process with the same number has left.
+fn fill(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let _ = fs::remove_file(path);
+    user_file::create_new(path, Mode::RUSR | Mode::WUSR)?.write_all(bytes)
 }
 
 fn hash(bytes: &[u8]) -> String {

@@ -2,6 +2,7 @@
 //! only, and only while they are as they were installed.
 
 use super::file::fingerprint_at;
+use pmi_host_base::user_file;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -18,7 +19,7 @@ impl Manifest {
     ///
     /// The list cannot be read, or has a line that is none of its form.
     pub(super) fn read(root: &Path) -> io::Result<Option<Self>> {
-        let text = match fs::read_to_string(root.join(PATH)) {
+        let text = match user_file::read_to_string(&root.join(PATH)) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),

@@ -9,6 +9,7 @@
 //! in the hierarchy of version 2, which is mounted alone or, on hybrid systems, beside those of version
 //! 1; else in a hierarchy of version 1 that only tracks processes.
 
+use pmi_host_base::system_file;
 use rustix::process::getpid;
 use std::ffi::OsString;
 use std::fs;
@@ -28,8 +29,8 @@ impl Cgroup {
     /// hierarchy that allows it. `None` if no hierarchy does. If this process is in the group of the run,
     /// which the former guard has made, it leaves and returns that one.
     pub(crate) fn create(mark: &str) -> Option<Self> {
-        let mounts = fs::read("/proc/self/mountinfo").ok()?;
-        let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let mounts = system_file::read("/proc/self/mountinfo").ok()?;
+        let groups = system_file::read_to_string("/proc/self/cgroup").ok()?;
         let name = format!("{PREFIX}{mark}");
         candidates(&mounts, &groups).into_iter().find_map(|group| match group.parent() {
             Some(parent) if group.file_name().is_some_and(|own| own == name.as_str()) => {
@@ -41,7 +42,7 @@ impl Cgroup {
     }
 
     fn create_in(parent: PathBuf, mark: &str) -> Option<Self> {
-        let controllers = fs::read_to_string(parent.join("cgroup.subtree_control"));
+        let controllers = system_file::read_to_string(parent.join("cgroup.subtree_control"));
         if controllers.is_ok_and(|names| !names.trim().is_empty()) {
             return None;
         }
@@ -75,7 +76,7 @@ impl Cgroup {
     /// Kills all members, those of other users too. Requires version 2, and Linux 5.14.
     pub(crate) fn kill(&self) {
         // Without that file, the caller kills the members one by one.
-        let _ = fs::write(self.own.join("cgroup.kill"), "1");
+        let _ = system_file::write(self.own.join("cgroup.kill"), "1");
     }
 
     /// Removes the group. Remaining processes of a successful run move to its parent.
@@ -94,7 +95,7 @@ impl Cgroup {
 
 /// True if a process is in the group that was made for the run of `launcher`.
 pub(crate) fn is_of_run_of(launcher: i32, pid: i32) -> bool {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let groups = system_file::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let start = format!("{PREFIX}{launcher}.");
     groups.lines().flat_map(|line| line.split('/')).any(|name| name.starts_with(&start))
 }
@@ -110,12 +111,12 @@ fn each_group(path: &Path, act: &mut impl FnMut(&Path)) {
 }
 
 fn processes_in(group: &Path) -> impl Iterator<Item = i32> + use<> {
-    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let text = system_file::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect::<Vec<_>>().into_iter()
 }
 
 fn move_to(group: &Path, pid: i32) -> io::Result<()> {
-    fs::write(group.join("cgroup.procs"), pid.to_string())
+    system_file::write(group.join("cgroup.procs"), pid.to_string())
 }
 
 /// Directories of the groups that this process is in, the best first: from the table of mounts and from

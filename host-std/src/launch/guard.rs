@@ -31,9 +31,11 @@ use crate::stdio::console;
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::unistd::{ForkResult, execve, fork, setsid};
+use pmi_host_base::system_file;
 use procfs::process::Process as ProcfsProcess;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
+use rustix::fs::OFlags;
 use rustix::io::ioctl_fionbio;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
@@ -41,7 +43,6 @@ use rustix::process::{
 };
 use rustix::thread::{name as name_of_thread, set_name};
 use std::ffi::{CStr, CString};
-use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -128,7 +129,7 @@ impl Guard {
     /// replaced. The launcher has given up the descriptors of a rank that is being started.
     pub(crate) fn replace(&mut self, ranks: impl Iterator<Item = i32>) -> bool {
         // The launcher has a standard input of its own by now.
-        let terminal = || File::options().read(true).write(true).open("/dev/tty").ok();
+        let terminal = || system_file::open("/dev/tty", OFlags::RDWR).ok();
         let terminal = self.start.modes.as_ref().and_then(|_| terminal()).map(OwnedFd::from);
         let Ok((switch, pid)) = self.start.spawn(terminal, Duration::ZERO) else { return false };
         (self.switch, self.pid, self.waits_until) = (switch, pid, Instant::now());
@@ -360,7 +361,7 @@ fn become_guard(words: &[CString]) -> io::Result<()> {
         }
         end += word.len();
     }
-    let memory = File::options().write(true).open("/proc/self/mem")?;
+    let memory = system_file::open("/proc/self/mem", OFlags::WRONLY)?;
     memory.write_all_at(&line, arguments)?;
     memory.write_all_at(&nothing, environment)?;
     drop(memory);

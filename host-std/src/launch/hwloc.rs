@@ -4,9 +4,10 @@
 //! ranks of a node would all read the same hundreds of files of the system at the same time.
 
 use super::topology::{self, PROCESSORS_MAX, ROOT};
+use pmi_host_base::system_file;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -142,7 +143,7 @@ fn objects(root: &Path, online: &[u32]) -> io::Result<Vec<TopologyObject>> {
         add(ObjectKind::Core(core_number), core);
         for index in 0..CACHES_MAX {
             let cache = directory.join(format!("cache/index{index}"));
-            let Ok(kind) = fs::read_to_string(cache.join("type")) else { break };
+            let Ok(kind) = system_file::read_to_string(cache.join("type")) else { break };
             // As hwloc does by default.
             if kind.trim() == "Instruction" {
                 continue;
@@ -165,7 +166,7 @@ fn objects(root: &Path, online: &[u32]) -> io::Result<Vec<TopologyObject>> {
 }
 
 fn cache_facts(directory: &Path, is_data: bool) -> CacheFacts {
-    let text = |name: &str| fs::read_to_string(directory.join(name)).unwrap_or_default();
+    let text = |name: &str| system_file::read_to_string(directory.join(name)).unwrap_or_default();
     let number = |name: &str| text(name).trim().parse::<u32>().unwrap_or(0);
     let size = text("size");
     let size_kib = size.trim().strip_suffix('K').and_then(|kib| kib.parse::<u64>().ok());
@@ -186,7 +187,7 @@ fn domains(root: &Path, online: &[u32]) -> io::Result<Vec<Domain>> {
     let domain = |number| {
         let directory = root.join(format!("node/node{number}"));
         let processors = topology::list(&directory.join("cpulist"))?;
-        let facts = fs::read_to_string(directory.join("meminfo")).unwrap_or_default();
+        let facts = system_file::read_to_string(directory.join("meminfo")).unwrap_or_default();
         let total = facts.lines().find_map(|line| line.split_once("MemTotal:"));
         let kib =
             total.and_then(|(_, rest)| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
@@ -307,6 +308,7 @@ const CACHES_MAX: u32 = 16;
 mod tests {
     use super::*;
     use crate::launch::topology::tests::machine;
+    use std::fs;
 
     /// Two sockets of two cores of two threads, each with a memory domain; see [`machine`].
     fn described() -> String {

@@ -3,7 +3,7 @@
 //! The kernel counts such kills in the control group of the launcher and its ranks. A process that was
 //! killed while the count rose was most likely the victim.
 
-use std::fs;
+use pmi_host_base::system_file;
 use std::path::PathBuf;
 
 /// The count at the last check.
@@ -16,7 +16,7 @@ pub(crate) struct OutOfMemory {
 impl OutOfMemory {
     /// Finds the counter; without a readable one, no kill is ever reported.
     pub(crate) fn new() -> Self {
-        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let groups = system_file::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let file = files(&groups).find(|file| file.exists());
         let mut own = Self { file, seen: 0 };
         own.seen = own.count();
@@ -30,7 +30,7 @@ impl OutOfMemory {
     }
 
     fn count(&self) -> u64 {
-        let text = self.file.as_ref().and_then(|file| fs::read_to_string(file).ok());
+        let text = self.file.as_ref().and_then(|file| system_file::read_to_string(file).ok());
         text.as_deref().and_then(kills).unwrap_or(0)
     }
 }

@@ -1,7 +1,8 @@
 //! Descriptor for places in which nothing is read or written.
 
+use pmi_host_base::system_file;
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, openat};
+use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::io::Errno;
 use std::io;
 
@@ -16,11 +17,12 @@ pub(crate) fn open() -> io::Result<OwnedFd> {
 }
 
 fn open_at(path: &str) -> io::Result<OwnedFd> {
-    match openat(CWD, path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
-        Err(Errno::NOENT | Errno::NXIO | Errno::ACCESS | Errno::PERM) => {
+    let opened = system_file::open(path, OFlags::RDWR);
+    match opened.as_ref().map_err(Errno::from_io_error) {
+        Err(Some(Errno::NOENT | Errno::NXIO | Errno::ACCESS | Errno::PERM)) => {
             Ok(memfd_create("null", MemfdFlags::CLOEXEC)?)
         }
-        opened => Ok(opened?),
+        _ => Ok(opened?.into()),
     }
 }
 

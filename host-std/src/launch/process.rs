@@ -357,6 +357,10 @@ impl Launcher {
 }
 
 /// Opens a directory, for `fchdir`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a directory for `fchdir`, in which nothing is created"
+)]
 fn place(directory: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(directory, flags, Mode::empty())?)

@@ -3,8 +3,9 @@
 use nix::errno::Errno;
 use nix::sys::signal;
 use nix::unistd::{self, Pid};
+use pmi_host_base::system_file;
 use procfs::process::{Process, all_processes};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::{fs, iter};
@@ -51,9 +52,9 @@ pub(crate) fn own_session() -> i32 {
 /// True if the session of this process has a controlling terminal.
 pub(crate) fn has_terminal() -> bool {
     let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    match rustix::fs::open("/dev/tty", flags, Mode::empty()) {
+    match system_file::open("/dev/tty", flags) {
         Ok(_) => return true,
-        Err(rustix::io::Errno::NXIO) => return false,
+        Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => return false,
         // No such device, or no access to it.
         Err(_) => {}
     }
@@ -125,7 +126,8 @@ pub(crate) fn family(pid: i32) -> impl Iterator<Item = i32> {
 /// Children of all threads of a process.
 fn children_of(pid: i32) -> Vec<i32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let lists =
+        tasks.filter_map(|task| system_file::read_to_string(task.path().join("children")).ok());
     lists.flat_map(|list| pids(&list)).collect()
 }
 
@@ -136,14 +138,14 @@ fn pids(list: &str) -> Vec<i32> {
 /// Children of the launcher's own thread, which calls this: processes that it has started, and adopted ones.
 /// Ranks may be children of other threads.
 pub(crate) fn children() -> Vec<i32> {
-    let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    let children = system_file::read_to_string("/proc/thread-self/children").unwrap_or_default();
     pids(&children)
 }
 
 /// True if a process was started with `entry` in its environment; `None` if that cannot be read. A
 /// terminated process has an empty one.
 pub(crate) fn has_entry(pid: i32, entry: &str) -> Option<bool> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let environment = system_file::read(format!("/proc/{pid}/environ")).ok()?;
     Some(environment.split(|byte| *byte == 0).any(|own| own == entry.as_bytes()))
 }
 

@@ -6,6 +6,8 @@ use nix::errno::Errno;
 use nix::libc::{SI_KERNEL, signalfd_siginfo};
 use nix::sys::signal::{SigSet, Signal as NixSignal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use pmi_host_base::system_file;
+use rustix::fs::OFlags;
 use rustix::process::{Signal, getpid};
 use signal_hook::consts::{
     FORBIDDEN, SIGABRT, SIGALRM, SIGBUS, SIGCHLD, SIGCONT, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGKILL,
@@ -13,7 +15,6 @@ use signal_hook::consts::{
     SIGWINCH, SIGXCPU, SIGXFSZ,
 };
 use signal_hook::low_level::emulate_default_handler;
-use std::fs;
 use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
 
@@ -212,7 +213,8 @@ impl Ignored {
     fn now() -> Self {
         // One read suffices for existing content, and the kernel generates the text anew for each open.
         let mut text = [0; 8192];
-        let read = fs::File::open("/proc/self/status").and_then(|mut file| file.read(&mut text));
+        let read = system_file::open("/proc/self/status", OFlags::RDONLY)
+            .and_then(|mut file| file.read(&mut text));
         let mut lines = text[..read.unwrap_or(0)].split(|byte| *byte == b'\n');
         let mask = lines.find_map(|line| str::from_utf8(line.strip_prefix(b"SigIgn:")?).ok());
         Self(mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()))

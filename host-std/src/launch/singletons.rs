@@ -7,10 +7,12 @@ use super::processes;
 use super::protocol_offer::ProtocolOffer;
 use pmi_host_base::library::{self, Family};
 use pmi_host_base::program::Program;
+use pmi_host_base::system_file;
+use pmi_host_base::user_file;
 use procfs::process::Process;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -105,9 +107,7 @@ pub(crate) fn named_by(command: &Program) -> Vec<NamedProgram> {
 
 /// Text of a script; `None` for another file.
 fn script(path: &Path) -> Option<Vec<u8>> {
-    // Opening a pipe would wait for its writer.
-    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    let mut file = File::open(path).ok()?;
+    let mut file = user_file::open_program(path).ok()?;
     let mut start = [0; 2];
     file.read_exact(&mut start).ok().filter(|()| start == *b"#!")?;
     let mut text = Vec::new();
@@ -127,7 +127,7 @@ pub(crate) fn is_alive(pid: i32) -> bool {
 }
 
 fn of(pid: i32, offer: ProtocolOffer, link: RawFd) -> Option<MpiSingleton> {
-    let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).ok();
+    let read = |name: &str| system_file::read(format!("/proc/{pid}/{name}")).ok();
     let environment = read("environ").filter(|text| !has_all(text, offer))?;
     // Empty for a process that has exited.
     let maps = read("maps")?;

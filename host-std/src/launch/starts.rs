@@ -23,13 +23,14 @@ use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnFileActions, posix_spawn};
 use nix::sys::signal::SigSet;
 use nix::sys::stat::Mode;
+use pmi_host_base::system_file;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
-use std::fs::File;
 use std::io::{self, Read};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -351,7 +352,8 @@ fn processor_count() -> usize {
 pub(super) fn are_processors_busy() -> bool {
     // The kernel makes the text anew for each open, and it is short.
     let mut text = [0; 128];
-    let read = File::open("/proc/loadavg").and_then(|mut file| file.read(&mut text));
+    let read = system_file::open("/proc/loadavg", OFlags::RDONLY)
+        .and_then(|mut file| file.read(&mut text));
     running_count(&text[..read.unwrap_or(0)]).is_some_and(|count| count > processor_count())
 }
 

@@ -19,6 +19,7 @@ use crate::launch::processes::{self, ProcessIdentity, Relations};
 use crate::launch::session_directory;
 use crate::stdio::console;
 use crate::working_set;
+use pmi_host_base::system_file;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
@@ -265,7 +266,7 @@ fn is_stopped(pid: i32) -> bool {
 
 /// True if a process is the guard of a launcher.
 fn is_guard(pid: i32) -> bool {
-    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = system_file::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let is_called = words.split(|byte| *byte == 0).nth(1) == Some(GUARD.as_bytes());
     is_called && fs::read_link(format!("/proc/{pid}/exe")).ok() == std::env::current_exe().ok()
 }

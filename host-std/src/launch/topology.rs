@@ -2,8 +2,8 @@
 
 use crate::settings::placement::Unit;
 use pmi_host_base::ranges::ranges;
+use pmi_host_base::system_file;
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -69,7 +69,7 @@ impl Topology {
     fn sharing_cache(&self, cpu: &Path, level: u8) -> io::Result<Vec<u32>> {
         for index in 0..CACHES_MAX {
             let directory = cpu.join(format!("cache/index{index}"));
-            let Ok(found) = fs::read_to_string(directory.join("level")) else { break };
+            let Ok(found) = system_file::read_to_string(directory.join("level")) else { break };
             if found.trim().parse() == Ok(level) {
                 return list(&directory.join("shared_cpu_list"));
             }
@@ -187,7 +187,7 @@ pub(super) fn either(directory: &Path, [newer, older]: [&str; 2]) -> io::Result<
 pub(super) fn list(file: &Path) -> io::Result<Vec<u32>> {
     let describe =
         |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", file.display()));
-    let text = fs::read_to_string(file).map_err(describe)?;
+    let text = system_file::read_to_string(file).map_err(describe)?;
     let mut all = Vec::new();
     for piece in text.trim().split(',').filter(|piece| !piece.is_empty()) {
         let (first, last) = piece.split_once('-').unwrap_or((piece, piece));
@@ -211,6 +211,7 @@ pub(super) const PROCESSORS_MAX: u32 = 1 << 16;
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use std::fs;
     use tempfile::TempDir;
 
     /// Two sockets with two cores of two threads each, numbered as PCs do: the second threads come last.

@@ -17,6 +17,7 @@ impl Rendezvous {
     /// # Errors
     ///
     /// A message for the user.
+    #[expect(clippy::disallowed_methods, reason = "finds a free port, and accepts nobody")]
     pub(crate) fn on_this_machine() -> Result<Self, String> {
         let port = || -> io::Result<u16> {
             Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())

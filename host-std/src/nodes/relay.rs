@@ -21,6 +21,7 @@ use crate::admission::{Admission, Policy};
 use crate::launch::process_handle::ProcessHandle;
 use clap::{Arg, ArgAction, Command};
 use pmi_host_base::exit::{FAILED, complain, refuse};
+use pmi_host_base::system_file;
 use pmi_host_base::usage::UsageError;
 use pmi_std::Stream;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -28,7 +29,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::unix::process::ExitStatusExt;
@@ -78,7 +79,7 @@ fn relay_starter(
 ) -> io::Result<ExitStatus> {
     let key = RunKey::read(&mut io::stdin().lock())?;
     // The path may hold another file by now.
-    let program = if is_sent { fs::read("/proc/self/exe")? } else { Vec::new() };
+    let program = if is_sent { system_file::read("/proc/self/exe")? } else { Vec::new() };
     let mut child = starter.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
         return child.wait();

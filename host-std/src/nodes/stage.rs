@@ -7,15 +7,15 @@ use crate::byte_vec;
 use crate::launch::session_directory::SessionDirectory;
 use pmi_host_base::user_file;
 use rustix::fs::{
-    MemfdFlags, SealFlags, StatVfsMountFlags, fcntl_add_seals, memfd_create, statvfs,
+    MemfdFlags, Mode, SealFlags, StatVfsMountFlags, fcntl_add_seals, memfd_create, statvfs,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -223,7 +223,7 @@ impl StagedPrograms {
         let place = directory.path().join(number.to_string());
         fs::create_dir(&place)?;
         let path = place.join(name);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o700).open(&path)?;
+        let mut file = user_file::create_new(&path, Mode::RWXU)?;
         file.write_all(bytes)?;
         Ok(path)
     }

@@ -4,6 +4,7 @@
 use crate::launch::processes;
 use pmi_core::ids::JobId;
 use pmi_host_base::library;
+use pmi_host_base::system_file;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -39,7 +40,7 @@ impl LoadedLibraries {
 
     fn has_newer_pmi1(&mut self, pid: i32) -> bool {
         let found = processes::family(pid).take(FAMILY_MAX).find_map(|pid| {
-            let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
+            let maps = system_file::read(format!("/proc/{pid}/maps")).ok()?;
             mpi_library(&maps).map(|path| in_namespace(pid, path))
         });
         found.is_some_and(|path| {

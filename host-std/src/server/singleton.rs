@@ -5,7 +5,9 @@
 
 use pmi_core::command::{Text, Version};
 use pmi_core::wire::pmi1::SingletonGreeting;
+use pmi_host_base::system_file;
 use pmi_std::{Stream, close_on_exec};
+use rustix::fs::OFlags;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fs::File;
@@ -159,7 +161,7 @@ impl PmixSingletonArgs {
             return Ok(());
         }
         let moved = || -> io::Result<Infallible> {
-            let stream = File::options().write(true).open(format!("/proc/self/fd/{uri}"))?;
+            let stream = system_file::open(format!("/proc/self/fd/{uri}"), OFlags::WRONLY)?;
             close_on_exec(*uri)?;
             let mut again = Command::new(std::env::current_exe()?);
             again.args([SINGLETON, &format!("{nspace}.0"), REPORT_URI, "0"]);
@@ -177,7 +179,7 @@ impl PmixSingletonArgs {
     pub(crate) fn report(&self, address: &str) -> Result<(), String> {
         let written = || -> io::Result<()> {
             let pipe = io::stdin().as_fd().try_clone_to_owned()?;
-            let nothing = File::open("/dev/null")?;
+            let nothing = system_file::open("/dev/null", OFlags::RDONLY)?;
             rustix::stdio::dup2_stdin(&nothing)?;
             File::from(pipe).write_all(address.as_bytes())
         };

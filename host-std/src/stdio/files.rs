@@ -51,7 +51,9 @@ pub(crate) fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
 pub(crate) fn make_directories(names: &[PathBuf]) -> Result<(), FileError> {
     names.iter().try_for_each(|name| {
         let directory = name.parent().filter(|directory| !directory.as_os_str().is_empty());
-        let made = directory.map_or(Ok(()), user_file::make_directories);
+        let made = directory.map_or(Ok(()), |directory| {
+            user_file::make_directories(directory, Mode::from_raw_mode(0o777))
+        });
         made.map_err(|why| FileError { name: name.clone(), why })
     })
 }

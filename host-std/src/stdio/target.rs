@@ -1,13 +1,12 @@
 //! Writing to a place without ever blocking on its reader.
 
 use crate::stream::Stream;
+use pmi_host_base::system_file;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags, fstat};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
 /// A descriptor, with a way to write to it without blocking.
@@ -141,9 +140,8 @@ fn open_again(stream: Stream) -> Option<OwnedFd> {
         Stream::Out => "/proc/self/fd/1",
         Stream::Err => "/proc/self/fd/2",
     };
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let flags = i32::try_from(flags.bits()).ok()?;
-    OpenOptions::new().write(true).custom_flags(flags).open(path).ok().map(OwnedFd::from)
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    system_file::open(path, flags).ok().map(OwnedFd::from)
 }
 
 /// True if both streams lead to the same place, as after `2>&1`. Two outlets would then cut each other's

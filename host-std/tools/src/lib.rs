@@ -12,6 +12,7 @@
 //! A tool exports the definition of its command line (`define`) and its start (`run`), which returns the
 //! exit code. No tool uses the launcher's event loop or its records; replay alone uses another tool, trace,
 //! for the files that it reads.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![deny(unsafe_code)]
 
 #[cfg(not(target_os = "linux"))]

@@ -9,7 +9,7 @@ use pmi_trace::view::{chrome, diff, stats, svg, text};
 use pmi_trace::{Trace, file, json};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Command line of `trace`.
@@ -160,7 +160,7 @@ fn export(trace: &Trace, format: &str, ranks: Vec<u32>) -> Vec<u8> {
 /// # Errors
 ///
 /// A message for the user.
-pub(crate) fn load(path: &PathBuf) -> Result<Trace, String> {
+pub(crate) fn load(path: &Path) -> Result<Trace, String> {
     let shown = path.display();
     let mut bytes = Vec::new();
     let read = match path.as_os_str() == "-" {

@@ -2,8 +2,8 @@
 
 use super::frame::{StackFrame, ThreadStack};
 use pmi_host_base::library;
+use pmi_host_base::system_file;
 use procfs::process::{MMapPath, Process};
-use std::fs;
 use std::path::Path;
 
 /// The function of the program or a library that has called the kernel, and the function of the kernel in
@@ -13,7 +13,7 @@ use std::path::Path;
 pub(super) fn stack(pid: i32, program: &str) -> Option<ThreadStack> {
     let process = Process::new(pid).ok()?;
     let mut frames = Vec::new();
-    let registers = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    let registers = system_file::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
     if registers.trim() == "running" {
         frames.push(StackFrame::in_image("it computes; its calls need a debugger", ""));
     }

@@ -28,6 +28,7 @@ use debugger::DebuggerError;
 use frame::{StackFrame, ThreadStack};
 use pmi_host_base::exit::{FAILED, complain, print, print_json};
 use pmi_host_base::ranges::Ranks;
+use pmi_host_base::system_file;
 use procfs::process::{Process, all_processes};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -265,7 +266,8 @@ fn rank_stacks(pid: i32, children: &Children, shows: Shows) -> RankStacks {
 
 /// Remedy for a debugger that may not attach, where the system restricts debuggers.
 fn remedy() -> &'static str {
-    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let scope =
+        system_file::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     match scope.trim() {
         "" | "0" => "",
         _ => {

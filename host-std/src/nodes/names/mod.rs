@@ -19,10 +19,9 @@ use crate::byte_vec;
 use crate::operation::NameAnswerMessage;
 use crate::other_runs::CONNECT_BYTES;
 use pmi_host_base::user_file::{self, SecretFileCause};
+use rustix::fs::Mode;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Message of a launcher to the name server.
@@ -235,11 +234,10 @@ fn read_key(path: &Path) -> Result<RunKey, String> {
 /// As [`read_key`].
 fn read_or_make_key(path: &Path) -> Result<RunKey, String> {
     let make = || {
-        if let Some(directory) = path.parent() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        if let Some(directory) = path.parent().filter(|path| !path.as_os_str().is_empty()) {
+            user_file::make_directories(directory, Mode::RWXU)?;
         }
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
+        let mut file = user_file::create_new(path, Mode::RUSR | Mode::WUSR)?;
         file.write_all(RunKey::generate()?.line().as_bytes())
     };
     match make() {

@@ -7,10 +7,11 @@ use super::start::{self, PreparedStarter, StarterInput};
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::process_handle::ProcessHandle;
 use crate::poller::{Interest, Poller, Token};
+use pmi_host_base::system_file;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -128,7 +129,9 @@ impl StarterPool {
         match &self.program {
             Some(program) => Ok(Arc::clone(program)),
             // The path may hold another file by now.
-            None => Ok(Arc::clone(self.program.insert(fs::read("/proc/self/exe")?.into()))),
+            None => {
+                Ok(Arc::clone(self.program.insert(system_file::read("/proc/self/exe")?.into())))
+            }
         }
     }
 

@@ -1,12 +1,15 @@
 //! The serial line: a device, or a pseudo-terminal made for it.
 
+use pmi_host_base::{system_file, user_file};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, Termios, tcdrain, tcgetattr, tcsetattr};
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 /// One end of a serial line, raw: every byte passes as it is.
@@ -30,8 +33,7 @@ impl SerialLine {
         if device == PTY {
             return Self::open_pty();
         }
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fd = open(device, flags, Mode::empty())?;
+        let fd = user_file::open_device(device.as_ref())?;
         let mut settings = tcgetattr(&fd)?;
         settings.make_raw();
         settings.set_speed(baud)?;
@@ -45,8 +47,10 @@ impl SerialLine {
         unlockpt(&fd)?;
         fcntl_setfl(&fd, OFlags::RDWR | OFlags::NONBLOCK)?;
         let name = ptsname(&fd, Vec::new())?;
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let keeper = open(&*name, flags, Mode::empty())?;
+        let keeper = OwnedFd::from(system_file::open(
+            OsStr::from_bytes(name.to_bytes()),
+            OFlags::RDWR | OFlags::NOCTTY,
+        )?);
         let mut settings: Termios = tcgetattr(&keeper)?;
         settings.make_raw();
         tcsetattr(&keeper, OptionalActions::Now, &settings)?;

@@ -20,6 +20,10 @@ pub(super) const CASES: &[&[Case]] = &[&[Case::singleton(
 )]];
 
 /// Starts `launcher` as a singleton does, and runs a session with it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "serves the one program under test, which an intruder could only make fail"
+)]
 fn play(launcher: &str, timeout: Duration) -> CaseResult {
     let lost = |error: std::io::Error| Wrong.on(shown(error.to_string().as_bytes()));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(lost)?;

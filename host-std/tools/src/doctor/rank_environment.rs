@@ -1,5 +1,6 @@
 //! Environment by which a process finds its launcher.
 
+use pmi_host_base::system_file;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::{env, fmt, fs};
@@ -121,10 +122,10 @@ fn parents() -> Vec<String> {
     let mut names = Vec::new();
     let mut pid = std::os::unix::process::parent_id();
     while pid > 1 && names.len() < PARENTS_SHOWN {
-        let Ok(name) = fs::read_to_string(format!("/proc/{pid}/comm")) else { break };
+        let Ok(name) = system_file::read_to_string(format!("/proc/{pid}/comm")) else { break };
         names.push(name.trim().to_owned());
         // The state and the parent follow the name, which may hold any characters.
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let stat = system_file::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
         pid = parent.unwrap_or_default();
     }

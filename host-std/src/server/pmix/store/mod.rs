@@ -24,7 +24,8 @@ use crate::launch::session_directory;
 use pmi_core::server::pmix::CommittedData;
 use pmi_core::wire::pmix::names::keys;
 use pmi_core::wire::pmix::{Format, Info, Kval, Kvals, Type, Unpacker};
-use rustix::fs::{Mode, OFlags};
+use pmi_host_base::user_file;
+use rustix::fs::Mode;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -262,8 +263,7 @@ fn infos<'a>(kval: &Kval<'a>) -> impl Iterator<Item = Kval<'a>> + use<'a> {
 
 /// Creates a file that only this user may open.
 fn create(path: &Path) -> io::Result<File> {
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-    Ok(File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?))
+    user_file::create_new(path, Mode::RUSR | Mode::WUSR)
 }
 
 fn perform(meta: &File, data: &File, write: &SegmentWrite) -> io::Result<()> {

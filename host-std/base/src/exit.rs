@@ -18,8 +18,8 @@ pub fn line(what: impl Display) -> String {
     format!("pmi-host: {}\n", shown(&what.to_string()))
 }
 
-/// `text` in a form that a terminal shows and does not obey: control characters except for line ends and tabs
-/// are written as in `\u{1b}`. Names, files and peers may contain them.
+/// `text` in a form that a terminal shows and does not obey: control characters except for line ends and
+/// tabs are written as in `\u{1b}`. Names, files and peers may contain them.
 pub fn shown(text: &str) -> Cow<'_, str> {
     let is_obeyed = |sign: char| sign.is_control() && sign != '\n' && sign != '\t';
     if !text.contains(is_obeyed) {
@@ -35,7 +35,8 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Prints text to standard output, as [`shown`]. A closed pipe is no failure: a reader such as `head` may stop early.
+/// Prints text to standard output, as [`shown`]. A closed pipe is no failure: a reader such as `head` may stop
+/// early.
 pub fn print(text: &str) -> ExitCode {
     print_bytes(shown(text).as_bytes())
 }

@@ -1,5 +1,5 @@
-//! Files of the kernel and of the administrator: `/proc`, `/sys`, `/dev` and `/etc`, where no other user can put
-//! anything.
+//! Files of the kernel and of the administrator: `/proc`, `/sys`, `/dev` and `/etc`, where no other user can
+//! put anything.
 
 #![expect(clippy::disallowed_methods, reason = "no other user can put anything there")]
 

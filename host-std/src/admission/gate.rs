@@ -85,8 +85,8 @@ impl LocalGate {
         Ok(Self(socket))
     }
 
-    /// Accepts the next connection of a program of this user, or of root, if there is one. Those of others are
-    /// closed.
+    /// Accepts the next connection of a program of this user, or of root, if there is one. Those of others
+    /// are closed.
     ///
     /// # Errors
     ///

@@ -120,8 +120,8 @@ impl Rendezvous {
         let user = fs::symlink_metadata(&path).map_or(ROOT, |found| found.uid());
         if ![ROOT, geteuid().as_raw()].contains(&user) {
             return Err(format!(
-                "user {user} has put a file under the name of the system server, {}, which tools of other users \
-                 do not trust; have it removed, or set PMIX_SYSTEM_TMPDIR to a directory of yours",
+                "user {user} has put a file under the name of the system server, {}, which tools of other \
+                 users do not trust; have it removed, or set PMIX_SYSTEM_TMPDIR to a directory of yours",
                 path.display()
             ));
         }

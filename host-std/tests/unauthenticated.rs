@@ -2,7 +2,7 @@
 
 mod common;
 use common::listening::{Host, ask, rest};
-use common::{host, run};
+use common::{host, job, run};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -168,6 +168,38 @@ fn silent_connections_keep_no_rank_out() {
     // The oldest ones were closed to make room.
     rest(&mut silent[0]);
     host.says("sent nothing");
+    assert_eq!(host.end().0, 0);
+}
+
+#[test]
+fn rank_that_has_just_connected_stays_while_another_rank_floods_the_port() {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/early_peer.py");
+    for (protocol, words) in [("pmix", ["--pmi", "x"].as_slice()), ("port", &["--pmi-port"])] {
+        let signs = tempfile::tempdir().unwrap();
+        let mut command = job(2, words);
+        command.arg("/usr/bin/python3").arg(&program).arg(protocol).arg(signs.path());
+        let ran = run(&mut command).exits_with(0);
+        assert!(ran.out.contains("rank 0 was admitted"), "{protocol}: {}\n{}", ran.out, ran.err);
+        assert!(ran.err.contains("sent nothing"), "{protocol}: {}", ran.err);
+    }
+}
+
+#[test]
+fn expected_ranks_may_all_be_silent_at_once() {
+    let host = Host::start(&["--expect", "100"]);
+    let address: SocketAddr = host.port.parse().unwrap();
+    let mut ranks: Vec<TcpStream> = (0..100).map(|_| host.dial()).collect();
+    for (rank, stream) in ranks.iter_mut().enumerate() {
+        let line = format!("cmd=initack pmiid={rank}\n");
+        stream.write_all(line.as_bytes()).unwrap();
+        let mut told = String::new();
+        BufReader::new(&*stream).read_line(&mut told).unwrap();
+        assert!(told.contains("rc=0 "), "rank {rank} at {address}: {told}");
+    }
+    for stream in &mut ranks {
+        stream.write_all(b"cmd=init pmi_version=1 pmi_subversion=1\ncmd=finalize\n").unwrap();
+        assert!(rest(stream).contains("cmd=finalize_ack rc=0"));
+    }
     assert_eq!(host.end().0, 0);
 }
 

@@ -2,8 +2,8 @@
 //!
 //! | listener | peer | proof | limits before the proof |
 //! |---|---|---|---|
-//! | `--listen`, loopback, no secret | rank | user of the socket, by the kernel's tables | 64 at once, 5 s |
-//! | `--listen`, any address, secret | rank | `PMI_ID` from the secret, or its challenge | 64 at once, 5 s, 10 wrong ids/s |
+//! | `--listen`, loopback, no secret | rank | user of the socket, by the kernel's tables | 64 at once and one for each absent rank, 5 s |
+//! | `--listen`, any address, secret | rank | `PMI_ID` from the secret, or its challenge | the same, 10 wrong ids/s |
 //! | `--listen`, `--munge` | rank | besides, a credential of munge of this user or root | the same, 64 verifications at once |
 //! | `--pmi-port`, loopback | rank that was started | user of the socket, and the process that holds it | 64 at once and one for each rank, 5 s |
 //! | `--websocket` | page | origin, token of the URL, and user or secret as for `--listen` | 64 at once, 5 s |
@@ -14,10 +14,13 @@
 //! | name server | launcher | both sides prove the key of the name server | 64 at once, 5 s |
 //! | control (`pmi-host ps`) | program | directory of mode 0700, and the user of the peer | 8 at once, 10 s |
 //!
+//! Which connection is closed when there are too many is decided in [`pending`].
+//!
 //! Another address than loopback always has a secret: that of `--secret-file`, or one made for the run.
 //! The threat model is in `docs/SECURITY.md`.
 
 pub(crate) mod gate;
+mod holders;
 pub(crate) mod limits;
 pub(crate) mod munge;
 pub(crate) mod peer;

@@ -144,9 +144,7 @@ fn find(table: &str, local: &str, remote: &str) -> Option<Socket> {
 
 /// A process that holds this socket, as far as the launcher may inspect processes.
 pub(crate) fn holder(socket: Socket) -> Option<i32> {
-    let processes = fs::read_dir("/proc").ok()?;
-    let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    { pids }.find(|pid| processes::has_socket(*pid, socket.inode))
+    processes::pids().into_iter().find(|pid| processes::has_socket(*pid, socket.inode))
 }
 
 /// True if this socket of the launcher's user may be of the rank with process `pid`: the process, a

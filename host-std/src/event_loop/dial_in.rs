@@ -6,6 +6,7 @@ use crate::admission::munge::MungeVerifier;
 use crate::admission::{Admission, Policy, Socket, secret};
 use crate::cli::config::Config;
 use crate::launch::plan::{Endpoint, Plan};
+use crate::numbers::index;
 use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::server::dial_in_peer::DialInPeer;
@@ -199,6 +200,11 @@ impl DialIn {
     /// True while an expected rank is not connected; attendance reports cover that state.
     pub(super) const fn awaits_absent(&self) -> bool {
         self.absent_count > 0
+    }
+
+    /// Number of expected ranks that are not connected.
+    pub(super) fn absent(&self) -> usize {
+        index(self.absent_count)
     }
 
     /// Counts an expected rank that has connected.

@@ -144,10 +144,13 @@ impl Listeners {
     }
 
     /// Maximum number of connections that have not proved which rank they are. At a port for ranks that are
-    /// started, all that run may connect at once.
+    /// started, all that run may connect at once; else all expected ones that are absent.
     pub(super) fn unauthenticated_max(&self, running: usize) -> usize {
-        let is_port = self.dial_in.as_ref().is_some_and(DialIn::is_for_started);
-        PENDING_MAX + if is_port { running } else { 0 }
+        let ranks = self
+            .dial_in
+            .as_ref()
+            .map_or(0, |dial_in| if dial_in.is_for_started() { running } else { dial_in.absent() });
+        PENDING_MAX + ranks
     }
 
     /// Address for `ranks` ranks of a job that is spawned by one of `parent`, if its ranks have one.

@@ -7,7 +7,7 @@ use pmi_host_base::system_file;
 use procfs::process::{Process, all_processes};
 use rustix::fs::OFlags;
 use std::collections::{BTreeSet, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, iter};
 
 /// Unique identity of a process: its pid may be reused later, but not with the same start.
@@ -128,10 +128,10 @@ fn children_of(pid: i32) -> Vec<i32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists =
         tasks.filter_map(|task| system_file::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|list| pids(&list)).collect()
+    lists.flat_map(|list| parsed(&list)).collect()
 }
 
-fn pids(list: &str) -> Vec<i32> {
+fn parsed(list: &str) -> Vec<i32> {
     list.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
@@ -139,7 +139,7 @@ fn pids(list: &str) -> Vec<i32> {
 /// Ranks may be children of other threads.
 pub(crate) fn children() -> Vec<i32> {
     let children = system_file::read_to_string("/proc/thread-self/children").unwrap_or_default();
-    pids(&children)
+    parsed(&children)
 }
 
 /// True if a process was started with `entry` in its environment; `None` if that cannot be read. A
@@ -159,6 +159,41 @@ pub(crate) enum SocketSearch {
     /// The process runs, and its descriptors cannot be read: its program has no read permission or more
     /// privileges than its user, or there is no `/proc`.
     Hidden,
+}
+
+/// Pids of all processes, in ascending order.
+pub(crate) fn pids() -> Vec<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut found =
+        Vec::from_iter(entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()));
+    found.sort_unstable();
+    found
+}
+
+/// The child of `top` from which the process `pid` descends, or `pid` itself if it is that child.
+pub(crate) fn ancestor_below(top: i32, pid: i32) -> Option<i32> {
+    let mut at = pid;
+    // A chain of parents that is read while processes end has an end as well.
+    for _ in 0..ANCESTORS_MAX {
+        let parent = relations(at)?.parent;
+        if parent == top {
+            return Some(at);
+        }
+        if parent <= 1 {
+            return None;
+        }
+        at = parent;
+    }
+    None
+}
+
+/// Inode numbers of the sockets that a process has open, as far as the launcher may inspect it.
+pub(crate) fn sockets(pid: i32) -> Vec<u64> {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let links = open.filter_map(|one| fs::read_link(one.path()).ok());
+    let inode =
+        |link: PathBuf| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok();
+    links.filter_map(inode).collect()
 }
 
 /// True if a process has the socket with this inode number open, as far as that can be read.
@@ -201,6 +236,9 @@ fn of(process: &Process) -> Option<Relations> {
         is_alive: !matches!(stat.state, 'Z' | 'X' | 'x'),
     })
 }
+
+/// Maximum length of a chain of parents; no genuine rank starts processes as deep as this.
+const ANCESTORS_MAX: usize = 1 << 12;
 
 #[cfg(test)]
 mod tests {

@@ -481,8 +481,8 @@ impl Service {
         self.connections.get(session.0)
     }
 
-    /// Adds a connection whose peer has to identify itself. If more than `most` are unauthenticated, one of
-    /// them is closed.
+    /// Adds a connection whose peer has to identify itself. If more than `most` are unauthenticated, some
+    /// are closed, as [`Pending::surplus`](crate::admission::pending::Pending::surplus) chooses them.
     ///
     /// # Errors
     ///
@@ -495,7 +495,7 @@ impl Service {
         poller: &Poller,
     ) -> io::Result<()> {
         let DialInPeer { link, from, socket, challenge, certificate } = peer;
-        while let Some(surplus) = self.unauthenticated.pending.surplus(most) {
+        for surplus in self.unauthenticated.pending.surplus(most) {
             let from = self.connection(surplus).and_then(|connection| connection.from);
             let refused = from.map(|from| ServerEvent::Refused { from, why: EVICTED.to_owned() });
             self.launcher_events.extend(refused);
@@ -507,7 +507,7 @@ impl Service {
         if let Some(connection) = self.connections.get_mut(session.0) {
             (connection.certificate, connection.socket) = (certificate, socket);
         }
-        self.unauthenticated.pending.insert(session, from.ip(), ());
+        self.unauthenticated.pending.insert(session, from.ip(), socket);
         Ok(())
     }
 

@@ -115,16 +115,16 @@ impl Web {
             let Some(Arrival { stream, from, admission }) = self.listener.accept(poller)? else {
                 break;
             };
-            match admission {
-                Admission::Admitted(_) => {}
+            let socket = match admission {
+                Admission::Admitted(socket) => socket,
                 Admission::Rejected { socket, why } => {
                     rejected.push(Rejected { from, socket, why });
                     continue;
                 }
                 Admission::Gone => continue,
-            }
+            };
             let Stream::Tcp(stream) = stream else { continue };
-            while let Some(surplus) = self.pending.surplus(PENDING_MAX) {
+            for surplus in self.pending.surplus(PENDING_MAX) {
                 rejected.extend(self.evict(surplus));
             }
             let free = self.visitors.iter().position(Option::is_none);
@@ -137,7 +137,7 @@ impl Web {
                 Some(free) => *free = Some(visitor),
                 None => self.visitors.push(Some(visitor)),
             }
-            self.pending.insert(number, from.ip(), ());
+            self.pending.insert(number, from.ip(), socket);
         }
         Ok(rejected)
     }

@@ -193,7 +193,7 @@ impl NameServer {
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(arrival) = self.listener.accept(&self.poller)? else { break };
             let Stream::Tcp(stream) = arrival.stream else { continue };
-            if let Some(surplus) = self.pending.surplus(PENDING_MAX) {
+            for surplus in self.pending.surplus(PENDING_MAX) {
                 self.close(surplus, &EdgeError::Protocol(EVICTED));
             }
             // A connection that is closed already is no fault of this side.
@@ -205,7 +205,7 @@ impl NameServer {
             let deadline = Some(Instant::now() + HANDSHAKE_WITHIN);
             let (pieces, waiting) = (Vec::new(), VecDeque::new());
             self.links.insert(number, NameLink { edge, deadline, pieces, waiting });
-            self.pending.insert(number, arrival.from.ip(), ());
+            self.pending.insert(number, arrival.from.ip(), None);
             self.watch(number);
         }
         Ok(())

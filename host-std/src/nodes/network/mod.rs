@@ -231,7 +231,7 @@ impl Network {
             let Some(arrival) = listener.accept(poller)? else { break };
             let Stream::Tcp(stream) = arrival.stream else { continue };
             let most = self.roster().map_or(0, |roster| roster.nodes() as usize).max(PENDING_MAX);
-            if let Some(surplus) = self.links.pending.surplus(most) {
+            for surplus in self.links.pending.surplus(most) {
                 let why = EdgeError::Protocol(EVICTED);
                 self.close(surplus, &why, poller)?;
             }
@@ -239,7 +239,7 @@ impl Network {
             // A connection that is closed already is no fault of this side.
             if let Ok(edge) = accepted {
                 let number = self.add(edge, LinkState::Accepted, Some(HANDSHAKE_WITHIN));
-                self.links.pending.insert(number, arrival.from.ip(), ());
+                self.links.pending.insert(number, arrival.from.ip(), None);
                 self.watch(number, poller)?;
             }
         }

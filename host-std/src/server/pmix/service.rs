@@ -41,7 +41,7 @@ pub(crate) struct PmixService {
     links: usize,
     pub(super) credentials: Credentials,
     /// Unauthenticated connections, with the sockets at their other ends.
-    pending: Pending<SessionId, Socket>,
+    pending: Pending<SessionId>,
     pub(super) tools: Tools,
     /// Stores in shared memory, by job.
     stores: BTreeMap<u32, JobStore>,
@@ -135,7 +135,7 @@ impl Service {
     }
 
     /// Adds an unauthenticated connection, with the socket at its other end. If more than `most` are
-    /// unauthenticated, the one that has waited longest is closed: ranks identify themselves at once.
+    /// unauthenticated, some are closed, as [`Pending::surplus`] chooses them.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Service {
         most: usize,
         poller: &Poller,
     ) -> io::Result<()> {
-        while let Some(surplus) = self.pmix.pending.surplus(most.max(1)) {
+        for surplus in self.pmix.pending.surplus(most.max(1)) {
             let refused = self.refused_pmix(surplus, EVICTED.to_owned());
             self.launcher_events.extend(refused);
             self.close_pmix(surplus);
@@ -164,7 +164,7 @@ impl Service {
         let connection = Connection::carrying(SCRATCH / 2, (link, Some(from)), token, poller)?;
         pmix.connections.insert(id.place(), connection);
         pmix.links += 1;
-        pmix.pending.insert(id, from.ip(), socket);
+        pmix.pending.insert(id, from.ip(), Some(socket));
         let from = Some(from.to_string());
         self.tracer.event(subject(&self.server, id), Content::Connected { from });
         Ok(())
@@ -265,7 +265,7 @@ impl Service {
     /// Address of an unauthenticated connection, and the socket at its other end.
     pub(crate) fn pmix_caller(&self, session: SessionId) -> Option<(SocketAddr, Socket)> {
         let from = self.pmix.connections.get(session.place())?.from?;
-        Some((from, *self.pmix.pending.get(session)?))
+        Some((from, self.pmix.pending.socket(session)?))
     }
 
     /// Number of connections of a rank.

@@ -43,6 +43,42 @@ fn mpi_programs_spawn_over_nodes() {
 }
 
 #[test]
+fn spawned_job_that_has_finalized_fails_alone_over_nodes() {
+    // Its ranks are on two nodes; one of them is terminated with its job.
+    let ask = "ask() { echo \"cmd=$*\" >&$PMI_FD; read answer <&$PMI_FD; }";
+    let child = format!(
+        "{ask}; ask init pmi_version=1 pmi_subversion=1; ask barrier_in; ask finalize; \
+         if [ $PMI_RANK = 1 ]; then exec sleep 60; fi; sleep 1; exit 5"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("child");
+    fs::write(&program, format!("#!/bin/sh\n{child}\n")).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let script = format!("spawn 2 '' 'exec {}'; sleep 3; echo goes on", program.display());
+    let ran = run(&mut client(&[], &script)).exits_with(5).says(&[
+        "rank 0 of 2 in the spawned job",
+        "exited with code 5",
+        "other jobs continue",
+    ]);
+    assert!(ran.out.contains("goes on\n"), "{}\n{}", ran.out, ran.err);
+}
+
+#[test]
+fn mpi_job_that_has_disconnected_fails_alone_over_nodes() {
+    for (library, name) in
+        [(MPICH_5, "MPICH 5"), (OPEN_MPI_4, "Open MPI 4"), (OPEN_MPI_5, "Open MPI 5")]
+    {
+        let Some(program) = (library.build)("disconnect") else { continue };
+        let mut command = nodes(2, 1, &[]);
+        // All nodes are this machine, where files of shared memory would collide.
+        command.env("OMPI_MCA_btl", "self,tcp").env("OMPI_MCA_btl_tcp_if_include", "lo");
+        library.prepare(command.arg(program));
+        let ran = run(command.arg("code")).exits_with(5).says(&["other jobs continue"]);
+        assert_eq!(ran.out, "the parent goes on\n", "{name}: {}", ran.err);
+    }
+}
+
+#[test]
 fn spawned_ranks_continue_the_turns_of_the_run() {
     let child = "echo $PMI_SIZE $PMI_SPAWNED";
     let ran = run(&mut client(&[], &format!("spawn 4 '' '{child}'"))).exits_with(0).says_nothing();

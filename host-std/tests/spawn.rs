@@ -2,6 +2,7 @@
 //! ranks, and the end of all ranks when one of them fails.
 
 mod common;
+use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
 use common::{Ran, host, job, run, shell};
 
 /// Negotiates the version as all clients do.
@@ -243,6 +244,46 @@ fn abort_of_either_side_ends_both() {
 fn spawned_ranks_spawn_in_their_turn() {
     // Each generation starts the next one with one word less, and the last one prints that it is the last.
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+#[test]
+fn spawned_job_that_has_finalized_fails_alone_and_its_code_is_that_of_the_run() {
+    // Rank 1 has finalized as well, and is terminated with its job.
+    let child =
+        format!("{INIT} {FINALIZE} if [ $PMI_RANK = 1 ]; then exec sleep 60; fi; sleep 1; exit 5");
+    let words = ["sh", "-c", &child];
+    let script = spawner(&[Block { processes: 2, words: &words, hints: &[] }]);
+    let ran = run(&mut job(1, shell(&format!("{script} sleep 3; echo goes on; {FINALIZE}"))))
+        .exits_with(5)
+        .says(&[
+            "rank 0 of 2 in the spawned job kvs_",
+            "exited with code 5",
+            "other jobs continue",
+        ]);
+    assert!(ran.out.ends_with("goes on\n"), "{}", ran.out);
+    // One that has not finalized is connected with its spawner, whatever the others have done.
+    let child = format!("{INIT} if [ $PMI_RANK = 1 ]; then exec sleep 60; fi; {FINALIZE} exit 5");
+    let words = ["sh", "-c", &child];
+    let script = spawner(&[Block { processes: 2, words: &words, hints: &[] }]);
+    run(&mut job(1, shell(&format!("{script} exec sleep 60"))))
+        .exits_with(5)
+        .says(&["still running are terminated"]);
+}
+
+#[test]
+fn mpi_job_that_has_disconnected_fails_alone() {
+    for (library, name) in
+        [(MPICH_5, "MPICH 5"), (OPEN_MPI_4, "Open MPI 4"), (OPEN_MPI_5, "Open MPI 5")]
+    {
+        let Some(program) = (library.build)("disconnect") else { continue };
+        let mut command = job(1, [&program]);
+        library.prepare(&mut command);
+        let ran = run(command.arg("code")).exits_with(5).says(&["other jobs continue"]);
+        assert_eq!(ran.out, "the parent goes on\n", "{name}: {}", ran.err);
+        let mut command = job(1, [&program]);
+        library.prepare(&mut command);
+        run(command.arg("joined")).exits_with(5).says(&["the 1 rank still running is terminated"]);
+    }
+}
+
     let script = directory.join("generations.sh");
     let text = format!(
         "if [ $# = 0 ]; then echo the last; exit 0; fi\nshift\n{INIT}\n\

@@ -44,6 +44,11 @@ impl<S: Storage> Server<S> {
         }
     }
 
+    /// True if a job is connected with another one: by its spawn, by a connect of PMI-2, or by one of PMIx.
+    pub fn is_connected(&self, job: JobId) -> bool {
+        self.shared.job(job).is_some_and(|job| !job.links.is_empty())
+    }
+
     /// Ends the connections of a job with all others, once its ranks have ended and none will read its data.
     pub fn disconnect_job(&mut self, job: JobId) {
         connected_jobs::leave(&mut self.shared.jobs, job);

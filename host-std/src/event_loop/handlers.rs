@@ -9,6 +9,7 @@ use super::status::{StatusEvent, Which};
 use super::termination::Interrupt;
 use super::{EventLoop, agent, agent_requests, agent_spawn, debugger, self_abort};
 use crate::admission::munge::{CredentialVerdict, MungeVerifier};
+use crate::launch::control::ControlAction;
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::launch::spawn_request::SpawnRequest;
@@ -46,6 +47,12 @@ impl EventLoop {
 
     fn handle_server_event(&mut self, event: ServerEvent) {
         match event {
+            // Only an abort can come from a job that has disconnected itself and is sound otherwise.
+            ServerEvent::Failed { job, failure: failure @ Failure::Abort { .. } }
+                if self.is_disconnected(job) =>
+            {
+                self.fail_apart(job, &failure);
+            }
             ServerEvent::Failed { job, failure } => self.fail(job, failure),
             ServerEvent::AbortedSelf { job, failure } => self_abort::handle(self, job, failure),
             ServerEvent::Closed { job, rank } => self.handle_closed(job, rank),
@@ -272,6 +279,11 @@ impl EventLoop {
         let failure = aborted.or_else(|| judge(rank, end, phase));
         match failure.filter(|_| self.jobs.is_wanted(job)) {
             Some(failure) if self.tolerate(job, rank, &failure) => self.io.outputs.drain(number),
+            Some(failure) if self.is_apart(job)? => {
+                self.io.outputs.drain(number);
+                self.service.set_gone(job, rank);
+                self.fail_apart(job, &failure);
+            }
             Some(failure) => {
                 self.io.outputs.drain(number);
                 // Ranks that wait for it or registered for its exit are notified before any signal.
@@ -396,6 +408,46 @@ impl EventLoop {
             self.publish_failed_ranks(job, &failed);
         }
         true
+    }
+
+    /// True if a failure in a job concerns no other one. That of the first job concerns all, since the user
+    /// waits for it, and so does that of a job without a spawner.
+    fn is_apart(&mut self, job: JobId) -> io::Result<bool> {
+        let spawned = self.jobs.get(job).filter(|state| state.plan.spawner.is_some());
+        let Some(spawned) = spawned.filter(|_| job != self.jobs.first()) else { return Ok(false) };
+        if self.termination.has_failed() {
+            return Ok(false);
+        }
+        let ranks = Vec::from_iter(spawned.started_ranks());
+        let is_apart = self.service.is_apart(job, &ranks, &self.poller)?;
+        self.handle_server_events();
+        Ok(is_apart)
+    }
+
+    /// True if a spawned job has ended its connection with all others.
+    fn is_disconnected(&self, job: JobId) -> bool {
+        let is_spawned = self.jobs.plan(job).is_some_and(|plan| plan.spawner.is_some());
+        let is_wanted = self.jobs.is_wanted(job) && !self.termination.has_failed();
+        is_spawned && is_wanted && job != self.jobs.first() && !self.service.is_connected(job)
+    }
+
+    /// Records a failure that concerns no other job: the ranks of its own are terminated. Its code is that of
+    /// the run unless a later failure ends that.
+    fn fail_apart(&mut self, job: JobId, failure: &Failure) {
+        if let Some(plan) = self.jobs.plan(job) {
+            let what = report::failure(failure, plan, |rank| self.pid(job, rank), 0);
+            self.summary.record_report(&what);
+            // The head terminates the ranks of all nodes.
+            if !agent::report_tolerated(self, job, failure) {
+                self.io.report(crate::run_report::text::apart(&what));
+            }
+        }
+        self.summary.note_tolerated(failure);
+        self.jobs.set_unwanted(job);
+        if let Some(state) = self.jobs.get(job) {
+            let all = state.started_ranks().filter_map(|rank| state.process(rank));
+            self.processes.act_on(all, ControlAction::Terminate);
+        }
     }
 
     /// Publishes the failed ranks of a job where MPI libraries look for them, and signals the processes

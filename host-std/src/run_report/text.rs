@@ -94,6 +94,11 @@ pub(crate) fn tolerated(what: &str, running: usize) -> String {
     }
 }
 
+/// Message for a failure that concerns no other job; `what` is the sentence about it.
+pub(crate) fn apart(what: &str) -> String {
+    format!("{what}; other jobs continue, since this one is connected with none of them")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

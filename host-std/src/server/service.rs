@@ -240,12 +240,42 @@ impl Service {
     }
 
     /// Reads everything that a rank sent before it exited.
+    /// True if a job is connected with another one.
+    pub(crate) fn is_connected(&self, job: JobId) -> bool {
+        self.server.is_connected(job)
+    }
+
+    /// True if the failure of a rank of a job concerns no other job: it is connected with none, or all its ranks
+    /// of this node have finalized. PMI-1 has no message for the end of a connection, and Open MPI sends
+    /// none in PMIx; the finalization of MPI ends all connections.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ready`](Self::ready).
+    pub(crate) fn is_apart(
+        &mut self,
+        job: JobId,
+        ranks: &[u32],
+        poller: &Poller,
+    ) -> io::Result<bool> {
+        if !self.server.is_connected(job) {
+            return Ok(true);
+        }
+        for rank in ranks {
+            // What the others have sent may not be read yet.
+            let session = self.rank_conns.get(job, *rank).and_then(|rank_conn| rank_conn.session);
+            session.map_or(Ok(()), |session| self.serve(session, poller, Occasion::Ready))?;
+            self.serve_pmix_rank(job, *rank, poller, Occasion::Ready)?;
+        }
+        Ok(ranks.iter().all(|rank| self.phase(job, *rank) == PmiPhase::Finalized))
+    }
+
     ///
     /// # Errors
     ///
     /// As for [`ready`](Self::ready).
     pub(crate) fn drain(&mut self, job: JobId, rank: u32, poller: &Poller) -> io::Result<()> {
-        self.drain_pmix(job, rank, poller)?;
+        self.serve_pmix_rank(job, rank, poller, Occasion::Ended)?;
         match self.rank_conns.get(job, rank).and_then(|rank_conn| rank_conn.session) {
             Some(session) => self.serve(session, poller, Occasion::Ended),
             None => Ok(()),

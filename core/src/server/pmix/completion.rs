@@ -10,6 +10,7 @@ use super::shared_bytes::pack;
 use super::storage::{PmixSessionStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId};
 use crate::server::Storage;
+use crate::server::connected_jobs;
 use crate::server::member::Member;
 use crate::storage::Slots;
 use crate::wire::pmix::Type;
@@ -103,6 +104,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             };
             self.sessions.resolve(id, place, response);
         }
+        if status == Status::SUCCESS {
+            self.note_connection(&ended);
+        }
         if let Some(others) = ended.others() {
             let kind = if status == Status::SUCCESS { ended.kind } else { CollectiveKind::Fence };
             self.count_connects(kind, others);
@@ -110,6 +114,35 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         if result.is_none() {
             self.withdraw_collective(&ended);
         }
+    }
+
+    /// Connects the jobs of a connect with each other, and ends the connections of those of a disconnect in
+    /// which all processes of one of two jobs have taken part.
+    fn note_connection(&mut self, ended: &OpenCollective<P::Bytes>) {
+        let is_connect = ended.kind == CollectiveKind::Connect;
+        if !is_connect && ended.kind != CollectiveKind::Disconnect {
+            return;
+        }
+        let count = u32::try_from(self.context.common.jobs.end()).unwrap_or(u32::MAX);
+        let takes_part = |job: &JobId| ended.listed().any(|listed| listed.job == *job);
+        for one in (0..count).map(JobId).filter(takes_part) {
+            for other in (one.0.saturating_add(1)..count).map(JobId).filter(takes_part) {
+                if is_connect {
+                    // A job without room stays unconnected; its processes know each other all the same.
+                    connected_jobs::connect(&mut self.context.common.jobs, one, other);
+                } else if self.is_whole(ended, one) || self.is_whole(ended, other) {
+                    connected_jobs::disconnect(&mut self.context.common.jobs, one, other);
+                }
+            }
+        }
+    }
+
+    /// True if all processes of a job take part.
+    fn is_whole(&self, ended: &OpenCollective<P::Bytes>, job: JobId) -> bool {
+        let view = self.as_ref().view;
+        let members = ended.listed().filter(|listed| listed.job == job);
+        members.flat_map(|listed| view.expand(listed)).count()
+            >= view.job(job).map_or(0, |job| job.size()) as usize
     }
 
     /// Removes a participant that has joined.

@@ -1,8 +1,11 @@
-//! Failures after which the other ranks of a run on several nodes continue (`--on-exit-error ignore`).
+//! Failures after which other ranks of a run on several nodes continue: all (`--on-exit-error ignore`), or those of
+//! other jobs.
 
 use super::{HeadLoop, trace};
+use crate::launch::control::ControlAction;
 use crate::launch::process::ProcessEnd;
 use crate::nodes::message::{FailedRanks, FenceNumber, HeadMessage};
+use crate::operation::{ControlMessage, OperationReply};
 use crate::report;
 use crate::run_report::text;
 use crate::verdict::{Failure, NodeLoss, PmiPhase};
@@ -13,6 +16,9 @@ use rustix::process::Signal;
 pub(super) fn handle_tolerated(head: &mut HeadLoop, job: u32, failure: &Failure) {
     if head.ending.termination.has_failed() {
         return;
+    }
+    if !head.summary.continues_after_failures() {
+        return fail_apart(head, job, failure);
     }
     let new = match *failure {
         Failure::Ended { rank, ending, phase } => vec![(rank, ending, phase)],
@@ -26,6 +32,26 @@ pub(super) fn handle_tolerated(head: &mut HeadLoop, job: u32, failure: &Failure)
     };
     report_tolerated(head, job, failure);
     publish(head, job, new);
+}
+
+/// Handles a failure in a spawned job that is connected with no other one: its ranks of all nodes are
+/// terminated, and the run continues.
+fn fail_apart(head: &mut HeadLoop, job: u32, failure: &Failure) {
+    // No other failure has such a job, so the sender is wrong.
+    let is_possible = matches!(
+        failure,
+        Failure::Ended { .. } | Failure::LeftEarly { .. } | Failure::Abort { .. }
+    );
+    if job == 0 || job >= head.nodes.job_count() || !is_possible {
+        return;
+    }
+    let what = report::failure(failure, head.plan(job), |rank| head.nodes.pid((job, rank)), 0);
+    head.summary.record_report(&what);
+    head.summary.note_tolerated(failure);
+    trace::report(head, text::apart(&what));
+    let (targets, actions) = (vec![(job, None)], vec![ControlAction::Terminate]);
+    let message = ControlMessage { by: None, targets, cleanup: None, actions };
+    head.send_all(&HeadMessage::Operation(OperationReply::Control(message)));
 }
 
 /// Handles the loss of a node, whose ranks `lost` count as failed. Returns false if that ends the run.

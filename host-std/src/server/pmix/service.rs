@@ -170,19 +170,20 @@ impl Service {
         Ok(())
     }
 
-    /// Reads everything that a rank sent before it exited.
+    /// Serves all connections of a rank.
     ///
     /// # Errors
     ///
     /// As for [`ready`](Self::ready).
-    pub(in crate::server) fn drain_pmix(
+    pub(in crate::server) fn serve_pmix_rank(
         &mut self,
         job: JobId,
         rank: u32,
         poller: &Poller,
+        occasion: Occasion,
     ) -> io::Result<()> {
         for id in self.pmix_sessions(job, rank) {
-            self.serve_pmix(id, poller, Occasion::Ended)?;
+            self.serve_pmix(id, poller, occasion)?;
         }
         Ok(())
     }

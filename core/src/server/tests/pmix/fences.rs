@@ -261,7 +261,7 @@ fn forgotten_jobs_are_not_waited_for() {
 
 #[test]
 fn jobs_that_connect_learn_of_each_other() {
-    let (mut hall, _) = Hall::with_another_job();
+    let (mut hall, other) = Hall::with_another_job();
     for command in [Command::CONNECT, Command::DISCONNECT] {
         for client in 0..2 {
             assert_eq!(hall.answers(0), []);
@@ -279,6 +279,9 @@ fn jobs_that_connect_learn_of_each_other() {
             let mut object = Unpacker::new(bytes, Format::PLAIN);
             assert_eq!(object.one(Type::STRING).unwrap().text(), Ok(Some(met)));
             assert_eq!((Kvals::after(object).count(), from.is_empty()), (3, true));
+        }
+        for job in [hall.world.job, other] {
+            assert_eq!(hall.world.server.is_connected(job), command == Command::CONNECT);
         }
     }
 }

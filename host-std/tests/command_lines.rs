@@ -21,6 +21,7 @@ fn directory(name: &str) -> PathBuf {
         ("programs", "0 echo %t\n* echo x %o\n"),
         ("apps", "-np 1 echo x\n-np 2 echo x\n"),
         ("parameters", "-x TUNED=1 --mca btl self\n# a comment\npml = ob1\n"),
+        ("lists", "mca_base_env_list = TUNED=1;LATER=x=y\n-mca mca_base_env_list \"LAST=3\"\n"),
     ] {
         fs::write(directory.join(file), text).unwrap();
     }
@@ -122,6 +123,20 @@ fn options_of_open_mpi_have_their_effects() {
     assert_eq!(variable(&["--pmixmca", "a", "1"], "PMIX_MCA_a"), ["1"]);
     assert_eq!(variable(&["--tune", "parameters"], "TUNED"), ["1"]);
     assert_eq!(variable(&["--tune", "parameters"], "OMPI_MCA_pml"), ["ob1"]);
+    let list = ["--mca", "mca_base_env_list", "A=1;HOME; B=x=y;UNSET"];
+    for (name, value) in [("A", "1"), ("B", "x=y"), ("HOME", directory.to_str().unwrap())] {
+        assert_eq!(variable(&[&["-genvnone"], &list[..]].concat(), name), [value]);
+    }
+    for (name, value) in [("TUNED", "1"), ("LATER", "x=y"), ("LAST", "3")] {
+        assert_eq!(variable(&["--tune", "lists"], name), [value]);
+    }
+    for (words, says) in [
+        (["--mca", "mca_base_env_list", "=1"], "'=1' names no variable"),
+        (["--mca", "mca_base_env_list_delimiter", ","], "are separated by ';' here"),
+    ] {
+        let words = [&["mpirun"], &words[..], &["-n", "1", "true"]].concat();
+        ran(&directory, &words).exits_with(2).says(&[says]);
+    }
     assert!(variable(&["--prefix", "/opt/mpi"], "PATH")[0].starts_with("/opt/mpi/bin:"));
     assert!(variable(&["--append-env", "PATH", "/opt"], "PATH")[0].ends_with(":/opt"));
     // Options in front of a program behind a colon hold for that one.

@@ -37,7 +37,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["x"], Options("--env", export)).note("`NAME`, `NAME=VALUE` or `NAME*`"),
     pair(&["mca", "omca", "gmca", "gomca"], Options("--env", mca)).note(
         "`OMPI_MCA_NAME` for the ranks; parameters of the launcher for hosts, mapping, binding, labels and \
-         the remote shell have the effect of their options",
+         the remote shell have the effect of their options, and `mca_base_env_list NAME=VALUE;NAME` that of \
+         `-x`",
     ),
     pair(&["prtemca", "gprtemca"], Options("--env", prte_mca)).note("`PRTE_MCA_NAME`, likewise"),
     pair(&["pmixmca", "gpmixmca"], Options("--env", pmix_mca)).note("`PMIX_MCA_NAME`"),

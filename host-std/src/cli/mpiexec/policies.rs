@@ -227,11 +227,29 @@ fn parameter(family: &str, value: &OsStr, context: &ReadContext<'_>) -> Expansio
         "orte_timestamp_output" => vec![("timestamps", shown())],
         "plm_rsh_agent" | "plm_ssh_agent" => agent(argument)?,
         "plm_ssh_args" | "plm_rsh_args" => vec![("starter-args", argument.into())],
+        "mca_base_env_list" => env_list(argument, context)?,
+        "mca_base_env_list_delimiter" if argument != ";" => {
+            return Err(
+                "variables of 'mca_base_env_list' are separated by ';' here; write them so, or \
+                        '-x NAME=VALUE' for each of them"
+                    .to_owned(),
+            );
+        }
         "orte_default_hostfile" | "prte_default_hostfile" => vec![("hostfile", argument.into())],
         _ => Vec::new(),
     };
     found.push(("env", format!("{family}{name}={argument}").into()));
     Ok(found)
+}
+
+/// `NAME=VALUE;NAME;…`: variables for the ranks. One without a value is exported, as by `-x`.
+fn env_list(list: &str, context: &ReadContext<'_>) -> Expansion {
+    let entries = list.split(';').map(str::trim_start).filter(|entry| !entry.is_empty());
+    let found = entries.map(|entry| match entry.starts_with('=') {
+        true => Err(format!("'{entry}' names no variable; try 'NAME=VALUE;NAME'")),
+        false => export(entry.as_ref(), context),
+    });
+    Ok(found.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// The remote shell of Open MPI, the first of a list, with its arguments.

@@ -3,7 +3,9 @@
 use heapless::Vec;
 
 use crate::error::Misuse;
-use crate::limits::{EXCERPT_BYTES, KEY_BYTES, KVSNAME_BYTES, TAG_BYTES, VALUE_BYTES, WORD_BYTES};
+use crate::limits::{
+    EXCERPT_BYTES, KEY_BYTES, KVSNAME_BYTES, SERVICE_BYTES, TAG_BYTES, VALUE_BYTES, WORD_BYTES,
+};
 
 /// The number of a process within its job, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,6 +126,17 @@ impl Key {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+}
+
+/// Checks the name of a service: 1 to [`SERVICE_BYTES`] bytes, no NUL and no line feed.
+pub(crate) fn check_service(bytes: &[u8]) -> Result<(), Misuse> {
+    if bytes.is_empty() || bytes.len() > SERVICE_BYTES {
+        return Err(length("service", bytes.len(), SERVICE_BYTES));
+    }
+    if bytes.iter().any(|b| matches!(b, 0 | b'\n')) {
+        return Err(Misuse::NotRepresentable { what: "a service with NUL or line feed" });
+    }
+    Ok(())
 }
 
 impl Value {

@@ -24,6 +24,9 @@ pub const KEY_BYTES: usize = PMI2_MAX_KEYLEN;
 pub const VALUE_BYTES: usize = PMI2_MAX_VALLEN;
 /// Largest name of a job in bytes, without a terminator.
 pub const KVSNAME_BYTES: usize = PMI1_MAX_KVSNAME;
+/// Largest name of a service in bytes, without a terminator. No specification limits it; hydra accepts names
+/// of more than 200 bytes. The limit is the longest for which a publication is no longer than other messages.
+pub const SERVICE_BYTES: usize = PMI1_MAX_KVSNAME;
 
 /// Longest tag of an exchange: PMI-2's `thrid` is a printed pointer, 18 bytes on 64-bit machines. PMI-1 has
 /// none.
@@ -81,6 +84,10 @@ const _: () = {
     assert!(get + TAG_BYTES + 2 * (KVSNAME_BYTES + KEY_BYTES) <= PMI2_FRAME);
     let put = "      cmd=kvs-put;thrid=;key=;value=;".len();
     assert!(put + TAG_BYTES + 2 * (KEY_BYTES + VALUE_BYTES) <= PMI2_FRAME);
+    let publish = "cmd=publish_name service= port=\n".len() + SERVICE_BYTES + VALUE_BYTES;
+    assert!(publish <= PMI1_LINE);
+    let publish = "      cmd=name-publish;thrid=;name=;port=;infokeycount=0;".len();
+    assert!(publish + TAG_BYTES + 2 * (SERVICE_BYTES + VALUE_BYTES) <= PMI2_FRAME);
     let found = "      cmd=info-getnodeattr-response;thrid=;rc=0;found=TRUE;value=;".len();
     assert!(found + TAG_BYTES + 2 * VALUE_BYTES <= REPLY_BYTES);
     let port = "      cmd=name-lookup-response;thrid=;rc=0;value=;port=;found=TRUE;".len();

@@ -244,13 +244,25 @@ fn ranks_that_run_on_too_long_after_the_first_are_ended() {
 
 // Coverage: A2-6
 #[test]
-fn unsupported_version_is_refused_and_the_rank_named() {
+fn rank_that_ends_without_a_supported_version_is_named() {
     let script = "if [ $PMI_RANK = 1 ]; then
             echo cmd=init pmi_version=3 pmi_subversion=0 >&$PMI_FD; read answer <&$PMI_FD; echo $answer
+            exit 0
         fi; exec sleep 60";
     let ran = told(2, &[], script).exits_with(1);
     assert!(ran.err.contains("rank 1 of 2 (pid "), "{}", ran.err);
     assert!(ran.err.contains("no common version: the peer speaks PMI 3.0"), "{}", ran.err);
+}
+
+// Coverage: A2-6
+#[test]
+fn rank_tries_an_older_version_after_its_own_was_refused() {
+    let script = "ask() { echo cmd=init pmi_version=$1 pmi_subversion=0 >&$PMI_FD; read a <&$PMI_FD; echo $a; }
+        ask 3; ask 1; echo cmd=finalize >&$PMI_FD; read a <&$PMI_FD; echo $a";
+    let ran = told(2, &[], script).exits_with(0);
+    assert_eq!(ran.out.matches("rc=-1 pmi_version=2 pmi_subversion=0").count(), 2, "{}", ran.out);
+    assert_eq!(ran.out.matches("rc=0 pmi_version=1 pmi_subversion=1").count(), 2, "{}", ran.out);
+    assert_eq!(ran.out.matches("cmd=finalize_ack").count(), 2, "{}", ran.out);
 }
 
 #[test]

@@ -203,6 +203,29 @@ fn hint_that_leaves_ranks_out_has_a_code_of_its_own() {
 }
 
 #[test]
+fn words_with_line_ends_arrive_whole() {
+    let lines = ["a\nb=c", "\n", "x\n\ny\n", "z"];
+    let words = [&["sh", "-c", "printf '<%s>' \"$@\"", "sh"], &lines[..]].concat();
+    let ran = spawn(&[Block { processes: 1, words: &words, hints: &[] }]).exits_with(0);
+    assert!(ran.out.contains("<a\nb=c><\n><x\n\ny\n><z>"), "{}", ran.out);
+}
+
+#[test]
+fn pair_that_is_too_long_refuses_the_spawn_and_harms_nobody() {
+    let block = |value: &str| {
+        let block = "mcmd=spawn\nnprocs=1\nexecname=true\ntotspawns=1\nspawnssofar=1\nargcnt=0\n\
+                     preput_num=1\npreput_key_0=k\npreput_val_0=";
+        format!(
+            "cat >&$PMI_FD <<'EOT'\n{block}{value}\ninfo_num=0\nendcmd\nEOT\nread a <&$PMI_FD; echo $a;\n"
+        )
+    };
+    let [long, longest] = [20_000, 1024].map(|len| block(&"v".repeat(len)));
+    let ran = run(&mut job(1, shell(&format!("{INIT} {long}{longest}{FINALIZE}")))).exits_with(0);
+    assert!(ran.out.contains("rc=7 msg=value_k_20000_bytes_over_limit_1024"), "{}", ran.out);
+    assert!(ran.out.contains("cmd=spawn_result rc=0 jobid="), "{}", ran.out);
+}
+
+#[test]
 fn launcher_waits_for_the_last_of_all_jobs() {
     let words = ["sh", "-c", "sleep 0.5; echo late"];
     let ran = spawn(&[Block { processes: 2, words: &words, hints: &[] }]).exits_with(0);
@@ -221,29 +244,6 @@ fn spawned_rank_that_fails_ends_all_jobs_and_gives_the_code() {
     ]);
 }
 
-#[test]
-fn abort_of_either_side_ends_both() {
-    let child = format!("{INIT} echo cmd=abort exitcode=33 >&$PMI_FD; exec sleep 60");
-    let words = ["sh", "-c", &child];
-    let script = spawner(&[Block { processes: 1, words: &words, hints: &[] }]);
-    run(&mut job(1, shell(&format!("{script} exec sleep 60"))))
-        .exits_with(33)
-        .says(&["rank 0 of 1 in the spawned job", "abort with code 33"]);
-    let words = ["sleep", "60"];
-    let script = spawner(&[Block { processes: 3, words: &words, hints: &[] }]);
-    run(&mut job(1, shell(&format!("{script} echo cmd=abort exitcode=34 >&$PMI_FD; sleep 60"))))
-        .exits_with(34)
-        .says(&[
-            "rank 0 of 1 (pid",
-            "abort with code 34",
-            "the 4 ranks still running are terminated",
-        ]);
-}
-
-#[test]
-fn spawned_ranks_spawn_in_their_turn() {
-    // Each generation starts the next one with one word less, and the last one prints that it is the last.
-    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
 #[test]
 fn spawned_job_that_has_finalized_fails_alone_and_its_code_is_that_of_the_run() {
     // Rank 1 has finalized as well, and is terminated with its job.
@@ -284,6 +284,29 @@ fn mpi_job_that_has_disconnected_fails_alone() {
     }
 }
 
+#[test]
+fn abort_of_either_side_ends_both() {
+    let child = format!("{INIT} echo cmd=abort exitcode=33 >&$PMI_FD; exec sleep 60");
+    let words = ["sh", "-c", &child];
+    let script = spawner(&[Block { processes: 1, words: &words, hints: &[] }]);
+    run(&mut job(1, shell(&format!("{script} exec sleep 60"))))
+        .exits_with(33)
+        .says(&["rank 0 of 1 in the spawned job", "abort with code 33"]);
+    let words = ["sleep", "60"];
+    let script = spawner(&[Block { processes: 3, words: &words, hints: &[] }]);
+    run(&mut job(1, shell(&format!("{script} echo cmd=abort exitcode=34 >&$PMI_FD; sleep 60"))))
+        .exits_with(34)
+        .says(&[
+            "rank 0 of 1 (pid",
+            "abort with code 34",
+            "the 4 ranks still running are terminated",
+        ]);
+}
+
+#[test]
+fn spawned_ranks_spawn_in_their_turn() {
+    // Each generation starts the next one with one word less, and the last one prints that it is the last.
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let script = directory.join("generations.sh");
     let text = format!(
         "if [ $# = 0 ]; then echo the last; exit 0; fi\nshift\n{INIT}\n\

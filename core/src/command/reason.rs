@@ -91,6 +91,7 @@ pub enum LimitedField {
     Value,
     Service,
     Port,
+    Reply,
 }
 
 /// Text of a reason in pieces, before it is written.
@@ -113,6 +114,7 @@ impl LimitedField {
             Self::Value => "value",
             Self::Service => "service",
             Self::Port => "port",
+            Self::Reply => "reply",
         }
     }
 }
@@ -122,8 +124,7 @@ impl<'a> Reason<'a> {
     pub const fn code(&self) -> Code {
         match self {
             Self::Length { what: LimitedField::Key, .. } => Code::INVALID_KEY_LENGTH,
-            Self::Length { what: LimitedField::Value, .. } => Code::INVALID_VAL_LENGTH,
-            Self::Length { .. } => Code::INVALID_LENGTH,
+            Self::Length { .. } => Code::INVALID_VAL_LENGTH,
             Self::Lacking { .. } => Code::INVALID_ARG,
             Self::NoRoom { .. } => Code::NOMEM,
             Self::NoSuch { .. } | Self::Exists { .. } => Code::INIT,

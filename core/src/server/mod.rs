@@ -73,6 +73,7 @@ use self::storage::{JobsOf, SessionsOf};
 use crate::command::{CodeRun, Notice, Request, Spawn, Text, Verb};
 use crate::error::{Code, Full, Misuse, PeerError};
 use crate::ids::{JobId, Key, Rank, SessionId};
+use crate::limits::VALUE_BYTES;
 use crate::machine::Machine;
 use crate::parts;
 use crate::storage::{Buffer, Slots};
@@ -170,7 +171,7 @@ impl<S: Storage> Server<S> {
     ///
     /// # Errors
     ///
-    /// [`Misuse`] for an unknown job, no room, or an invalid key.
+    /// [`Misuse`] for an unknown job, no room, an invalid key, or a value that is too long.
     pub fn preset(&mut self, job: JobId, key: &[u8], value: &[u8]) -> Result<(), Misuse> {
         self.store(job, Keyspace::Attributes, key, value)
     }
@@ -273,7 +274,7 @@ impl<S: Storage> Server<S> {
             if matches!(phase, SessionPhase::Open | SessionPhase::Broken(_)) {
                 job.advance(rank, Phase::Lost);
             }
-            if phase == SessionPhase::Fresh {
+            if matches!(phase, SessionPhase::Fresh | SessionPhase::Declined(_)) {
                 job.mark_disconnected(rank);
             }
             job.disconnect(rank);
@@ -513,6 +514,10 @@ impl<S: Storage> Server<S> {
         value: &[u8],
     ) -> Result<(), Misuse> {
         Key::check(key)?;
+        if value.len() > VALUE_BYTES {
+            let (len_bytes, limit_bytes) = (value.len(), VALUE_BYTES);
+            return Err(Misuse::Length { what: "value", len_bytes, limit_bytes });
+        }
         let job = self.shared.job_mut(job).ok_or(NO_JOB)?;
         job.preset(keyspace, key, value).map_err(|_| Misuse::NoRoom { what: "value" })
     }

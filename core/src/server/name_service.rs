@@ -10,7 +10,8 @@ use super::session_table::READY;
 use super::{NO_JOB, Server, Session, Storage};
 use crate::command::{Reason, Request, Text};
 use crate::error::Misuse;
-use crate::ids::{JobId, Key, ProcId, SessionId};
+use crate::ids::{JobId, ProcId, SessionId, check_service};
+use crate::limits::{SERVICE_BYTES, VALUE_BYTES};
 use crate::storage::Slots;
 use crate::store::{Keyspace, Kvs, Visibility};
 
@@ -120,7 +121,7 @@ impl<S: Storage> Server<S> {
     ) -> Result<(), Misuse> {
         let missing = Misuse::NoSuch { what: "request about a name" };
         let number = u32::try_from(exchange).map_err(|_| missing)?;
-        let mut service = heapless::Vec::<u8, { crate::limits::KEY_BYTES }>::new();
+        let mut service = heapless::Vec::<u8, SERVICE_BYTES>::new();
         if let Some(Request::Lookup { service: asked }) = self.name_request(session) {
             // A longer name has no port.
             for byte in asked.bytes() {
@@ -155,7 +156,7 @@ impl<S: Storage> Server<S> {
 fn keep_port<K: Kvs>(names: &mut K, service: &[u8], port: &[u8], by: ProcId) -> Response {
     let kept = names.find(Keyspace::Names, service);
     kept.into_iter().for_each(|id| names.remove(id));
-    let is_valid = Key::check(service).is_ok() && port.len() <= crate::limits::VALUE_BYTES;
+    let is_valid = check_service(service).is_ok() && port.len() <= VALUE_BYTES;
     let put =
         is_valid.then(|| names.put(Keyspace::Names, service, port, Visibility::Published(by)));
     match put {

@@ -3,10 +3,10 @@
 use super::job::Job;
 use super::member::Member;
 use super::response::{KvsListing, PendingReply, RequestHeader, Response};
-use crate::command::{Answer, Identity, Maxes, Pair, Place, Reason, Reply, Text};
+use crate::command::{Answer, Identity, LimitedField, Maxes, Pair, Place, Reason, Reply, Text};
 use crate::error::{Code, Full};
 use crate::ids::Rank;
-use crate::limits::{PMI1_MAX_KEYLEN, PMI1_MAX_KVSNAME, PMI1_MAX_VALLEN};
+use crate::limits::{PMI1_MAX_KEYLEN, PMI1_MAX_KVSNAME, PMI1_MAX_VALLEN, REPLY_BYTES};
 use crate::parts;
 use crate::store::{EntryId, Kvs};
 use crate::wire::{Dialect, quirks};
@@ -37,7 +37,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
         }
     }
 
-    /// Writes the answer, whole or not at all.
+    /// Writes the answer, whole or not at all; a refusal if it is longer than any reply may be.
     ///
     /// # Errors
     ///
@@ -59,7 +59,18 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
             Response::Refused(Reason::NotSupported { .. }, word) => word.as_bytes(),
             _ => b"",
         };
-        dialect.write_reply(&reply, word, out)
+        dialect.write_reply(&reply, word, out).or_else(|full| {
+            let Full { needed: len_bytes } = full;
+            // Values are limited wherever they come from, so that this is a fault of this end.
+            if len_bytes <= REPLY_BYTES || out.len() < REPLY_BYTES {
+                return Err(full);
+            }
+            let (what, limit_bytes) = (LimitedField::Reply, REPLY_BYTES);
+            let rank = self.rank.map_or(0, |rank| rank.0);
+            let reason = Reason::Length { what, key: b"", len_bytes, limit_bytes, rank };
+            let (code, answer) = (reason.code(), Answer::Refused(reason));
+            dialect.write_reply(&Reply { code, answer, ..reply }, b"", out)
+        })
     }
 
     fn answer<'o>(&'o self, response: &'o Response) -> Answer<'o> {

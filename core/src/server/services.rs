@@ -4,9 +4,9 @@ use super::connected_jobs;
 use super::job::Job;
 use super::member::Member;
 use super::response::{KvsListing, Response};
-use crate::command::{LimitedField, Place, Reason, Text};
-use crate::ids::{JobId, Key, ProcId, Rank};
-use crate::limits::{KEY_BYTES, VALUE_BYTES};
+use crate::command::{LimitedField, Pair, Place, Reason, Spawn, Text};
+use crate::ids::{JobId, Key, ProcId, Rank, check_service};
+use crate::limits::{KEY_BYTES, SERVICE_BYTES, VALUE_BYTES};
 use crate::storage::Slots;
 use crate::store::{Keyspace, Kvs, Visibility};
 
@@ -19,7 +19,7 @@ pub(super) fn publish<K: Kvs>(
     if let Some(refused) = check_publish(service, port, owner.rank) {
         return refused;
     }
-    let (mut service_room, mut port_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
+    let (mut service_room, mut port_room) = ([0; SERVICE_BYTES], [0; VALUE_BYTES]);
     let service = service.resolve(&mut service_room).unwrap_or(b"");
     let port = port.resolve(&mut port_room).unwrap_or(b"");
     if names.find(Keyspace::Names, service).is_some() {
@@ -31,17 +31,38 @@ pub(super) fn publish<K: Kvs>(
     }
 }
 
-/// Refusal of a name, or of a port, that is too long.
+/// Refusal of a name that is none, and of a name or a port that is too long. The reason quotes the name.
 pub(super) fn check_publish(service: Text<'_>, port: Text<'_>, by: Rank) -> Option<Response> {
-    let mut room = [0; KEY_BYTES];
-    let is_key = service.resolve(&mut room).is_ok_and(|service| Key::check(service).is_ok());
-    let (what, len_bytes, limit_bytes) = match (is_key, port.len()) {
-        (false, _) => (LimitedField::Service, service.len(), KEY_BYTES),
-        (true, len) if len > VALUE_BYTES => (LimitedField::Port, len, VALUE_BYTES),
-        (true, _) => return None,
+    let mut room = [0; SERVICE_BYTES];
+    let (what, len_bytes, limit_bytes) = match (service.len(), port.len()) {
+        (len, _) if len > SERVICE_BYTES => (LimitedField::Service, len, SERVICE_BYTES),
+        (_, len) if len > VALUE_BYTES => (LimitedField::Port, len, VALUE_BYTES),
+        _ if service.resolve(&mut room).is_ok_and(|service| check_service(service).is_ok()) => {
+            return None;
+        }
+        _ => return Some(Response::refused(Reason::Lacking { field: "service" })),
     };
+    let mut refused = Response::Done;
     let reason = Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: by.0 };
-    Some(Response::refused(reason))
+    refused.refuse_about(&reason, service.as_plain().unwrap_or(b""));
+    Some(refused)
+}
+
+/// Refusal of the pairs that a spawn puts before the start: they are limited as other pairs are.
+pub(super) fn check_preputs(spawn: Spawn<'_>, by: Rank) -> Option<Response> {
+    spawn.preputs().find_map(|Pair { key, value }| {
+        let mut room = [0; KEY_BYTES];
+        let (what, len_bytes, limit_bytes) = match (key.len(), value.len()) {
+            (len, _) if len > KEY_BYTES => (LimitedField::Key, len, KEY_BYTES),
+            (_, len) if len > VALUE_BYTES => (LimitedField::Value, len, VALUE_BYTES),
+            _ if key.resolve(&mut room).is_ok_and(|key| Key::check(key).is_ok()) => return None,
+            _ => return Some(Response::refused(Reason::Lacking { field: "key" })),
+        };
+        let mut refused = Response::Done;
+        let reason = Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: by.0 };
+        refused.refuse_about(&reason, key.as_plain().unwrap_or(b""));
+        Some(refused)
+    })
 }
 
 pub(super) fn unpublish<K: Kvs>(names: &mut K, service: Text<'_>) -> Response {
@@ -55,7 +76,7 @@ pub(super) fn unpublish<K: Kvs>(names: &mut K, service: Text<'_>) -> Response {
 }
 
 pub(super) fn look_up<K: Kvs>(names: &K, service: Text<'_>) -> Response {
-    let mut room = [0; KEY_BYTES];
+    let mut room = [0; SERVICE_BYTES];
     let found = service.resolve(&mut room).ok().and_then(|name| names.find(Keyspace::Names, name));
     found.map_or(Response::refused(Reason::NoSuch { what: "service" }), Response::Port)
 }

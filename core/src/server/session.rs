@@ -3,6 +3,7 @@
 use super::Event;
 use super::queue::QueueLink;
 use super::session_table::QUEUES;
+use crate::command::Version;
 use crate::error::PeerError;
 use crate::storage::{Buffer, Slots};
 use crate::time::Instant;
@@ -48,6 +49,9 @@ pub(super) struct SessionLifecycle {
 pub(super) enum SessionPhase {
     /// No version is agreed, or no greeting has arrived; the peer may be unidentified.
     Fresh,
+    /// As `Fresh`, after the peer has requested a version that the server does not speak. It may request
+    /// another one.
+    Declined(Version),
     /// The peer has claimed a rank, and the owner has to verify the claim.
     #[cfg(feature = "pmix")]
     Claimed,
@@ -144,7 +148,7 @@ impl<X: Slots<T::Request>, T: ProtocolState> SessionState<X, T> {
             #[cfg(feature = "pmix")]
             SessionPhase::Claimed => ReadState::Paused,
             _ if event.is_some() || held_len.is_some() => ReadState::Paused,
-            SessionPhase::Fresh | SessionPhase::Open => {
+            SessionPhase::Fresh | SessionPhase::Declined(_) | SessionPhase::Open => {
                 let must_wait = match self.protocol.is_lock_step() {
                     true => self.has_pending(),
                     false => self.is_crowded(),

@@ -2,16 +2,18 @@
 //!
 //! | phase | `initack`, `fullinit` | `init` | other requests | `finalize` | `abort` | end of stream |
 //! |---|---|---|---|---|---|---|
-//! | Fresh, member | identity | → Open | sizes and names: answered; others: refused | → Leaving | → Ended, event | → Ended |
-//! | Fresh, unidentified | identifies | 2.0: → Open; else → Broken | → Broken | → Broken | → Broken | → Ended |
+//! | Fresh, Declined, member | identity | → Open, or → Declined | sizes and names: answered; others: refused | → Leaving | → Ended, event | → Ended |
+//! | Fresh, Declined, unidentified | identifies | 2.0: → Open; 1.x → Broken; else → Declined | → Broken | → Broken | → Broken | → Ended |
 //! | Open, unidentified | identifies | answered again | → Broken | → Broken | → Broken | → Ended |
 //! | Open, member | identity | answered again | answered by the job | → Leaving | → Ended, event | → Ended, LeftEarly |
 //! | Listening, Leaving, Broken, Ended | – | – | – | – | – | → Ended |
 //!
 //! A peer becomes a member by its identification. With `init_oob` it becomes Listening instead: the
 //! second connection of a member, for notices of the server. A refused request leaves the phase
-//! unchanged. `init` with an unsupported version, malformed bytes and an unexpected peer lead to
-//! Broken: the peer receives one error and the link is closed.
+//! unchanged, and so does `init` with an unsupported version once the session is Open; before, it leads to
+//! Declined, since the specification allows the peer to try another one. Only a peer that ends there
+//! has failed. Malformed bytes and an unexpected peer lead to Broken: the peer receives one error and the link
+//! is closed.
 
 use super::Event;
 use super::job::{Job, RequestContext};
@@ -19,7 +21,9 @@ use super::member::{Member, MemberListener, Phase};
 use super::outcome::{PutTwice, Wake};
 use super::pmi_session::{ClaimedRank, PmiSessionState};
 use super::response::{PendingProof, PendingReply, RequestHeader, Response};
-use super::services::{check_publish, connect, get_all, get_foreign, look_up, publish, unpublish};
+use super::services::{
+    check_preputs, check_publish, connect, get_all, get_foreign, look_up, publish, unpublish,
+};
 use super::session::SessionPhase;
 use crate::auth::{AuthMessage, AuthStep};
 use crate::command::{Place, Reason, Request, Text, Verb, Version};
@@ -121,7 +125,7 @@ where
                 _ => *version,
             };
             let Some(agreed) = state.agree(asked, dialect) else {
-                return state.fail(header, unsupported_version(*version));
+                return state.decline(header, *version);
             };
             job.advance(rank, Phase::Open);
             *response = Response::Version(agreed);
@@ -137,7 +141,9 @@ where
         (_, Request::Unknown { word }) => {
             response.refuse_about(&Reason::NotSupported { word: b"" }, word);
         }
-        (SessionPhase::Fresh, request) if !may_precede_init(request) => {
+        (SessionPhase::Fresh | SessionPhase::Declined(_), request)
+            if !may_precede_init(request) =>
+        {
             response.refuse(&Reason::OutOfOrder { expected: "init" });
         }
         (_, Request::Abort { code, world, message }) => {
@@ -153,7 +159,9 @@ where
             return Wake::None;
         }
         (_, Request::Spawn(spawn)) if parts::SPAWN => {
-            if spawn.programs().next().is_some() {
+            if let Some(refused) = check_preputs(*spawn, rank) {
+                *response = refused;
+            } else if spawn.programs().next().is_some() {
                 // The numbers of a session and of its slots are reused.
                 *context.spawns = context.spawns.wrapping_add(1);
                 let response = Response::Spawn(*context.spawns);
@@ -164,8 +172,9 @@ where
                 // The request stays in the inbox until the owner has read it.
                 state.lifecycle.held_len = Some(bytes.len());
                 return Wake::None;
+            } else {
+                response.refuse(&Reason::Lacking { field: "program" });
             }
-            response.refuse(&Reason::Lacking { field: "program" });
         }
         (_, Request::Publish { .. } | Request::Unpublish { .. } | Request::Lookup { .. })
             if parts::NAMES && job.hands_names_up() =>
@@ -241,7 +250,8 @@ where
 ///
 /// # Errors
 ///
-/// [`PeerError::LeftEarly`] after `init` and before `finalize`.
+/// [`PeerError::LeftEarly`] after `init` and before `finalize`, [`PeerError::Version`] if no version was agreed
+/// on.
 pub(super) fn handle_end<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>, X: Slots<PendingReply>>(
     state: &mut PmiSessionState<X>,
     job: Option<&mut Job<K, M>>,
@@ -255,6 +265,10 @@ pub(super) fn handle_end<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>, X: Slots<
         (SessionPhase::Fresh, Some(rank), Some(job)) => {
             job.mark_disconnected(rank);
             Ok(())
+        }
+        (SessionPhase::Declined(asked), Some(rank), Some(job)) => {
+            job.mark_disconnected(rank);
+            Err(unsupported_version(asked))
         }
         _ => Ok(()),
     }
@@ -442,9 +456,9 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
                 self.push_request(PendingReply { header, response: Response::Version(version) });
                 return Wake::None;
             }
-            Request::Init { version } if version.major == 2 => {
+            Request::Init { version } if version.major != 1 => {
                 let Some(agreed) = self.agree(version, header.dialect) else {
-                    return self.fail(header, unsupported_version(version));
+                    return self.decline(header, version);
                 };
                 self.push_request(PendingReply { header, response: Response::Version(agreed) });
                 return Wake::None;
@@ -486,6 +500,21 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
             response: Response::Identity,
         });
         self.lifecycle.event = Some(Event::Joined { job: self.protocol.job, rank });
+        Wake::None
+    }
+
+    /// Refuses a version, and names the newest one. The peer may request another one, except in the binary
+    /// dialect, which has one version.
+    fn decline(&mut self, header: RequestHeader, asked: Version) -> Wake {
+        if parts::BINARY && header.dialect == Dialect::Binary {
+            return self.fail(header, unsupported_version(asked));
+        }
+        let rank = self.protocol.rank.map(|rank| rank.0);
+        let reason = Reason::Version { newest: (NEWEST.major, NEWEST.minor), rank };
+        self.push_request(PendingReply { header, response: Response::refused(reason) });
+        if matches!(self.lifecycle.phase, SessionPhase::Fresh) {
+            self.lifecycle.phase = SessionPhase::Declined(asked);
+        }
         Wake::None
     }
 

@@ -1,6 +1,6 @@
 //! Connections that have not proved which rank they are.
 
-use super::event::nonsense;
+use super::event::{nonsense, unanswerable};
 use super::flush::Served;
 use super::secure::Certificate;
 use super::service::Service;
@@ -74,6 +74,7 @@ impl Unauthenticated {
             }
             Served::Plain => Some(PLAIN.to_owned()),
             Served::Untrusted => Some(UNTRUSTED.to_owned()),
+            Served::Unanswerable(reply_bytes) => Some(unanswerable(reply_bytes)),
             Served::Waiting | Served::Finished | Served::Closed => None,
         }
     }

@@ -320,6 +320,13 @@ pub(super) fn nonsense(error: PeerError, input: &[u8]) -> String {
     why
 }
 
+/// Describes a reply that the server cannot send, as the predicate of a message about its rank.
+pub(super) fn unanswerable(reply_bytes: usize) -> String {
+    format!(
+        "cannot be answered: the reply has {reply_bytes} bytes, and the server can send no longer one"
+    )
+}
+
 /// The next fence that cannot complete because a rank will certainly not enter it.
 pub(super) fn disconnect_event(service: &mut Service) -> Option<ServerEvent> {
     let suspects = service.suspects.iter();

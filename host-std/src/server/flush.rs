@@ -79,6 +79,9 @@ pub(crate) enum Served {
     Plain,
     /// The peer did not complete the TLS handshake.
     Untrusted,
+    /// A reply of this length fits no buffer, which is no fault of the peer. The server refuses what it
+    /// cannot send, so that none is as long.
+    Unanswerable(usize),
     /// The peer violated the protocol; the number is that of bytes in the scratch buffer that show it.
     Broken(PeerError, usize),
 }
@@ -241,10 +244,7 @@ impl Connection {
             }
             Err(PumpError::Peer { error: PeerError::LeftEarly, .. }) => Served::Closed,
             Err(PumpError::Peer { error, received_bytes }) => Served::Broken(error, received_bytes),
-            // No buffer is that small; data that does not fit is no message.
-            Err(PumpError::TooSmall(full)) => {
-                Served::Broken(PeerError::MessageTooLong { limit_bytes: full.needed }, 0)
-            }
+            Err(PumpError::TooSmall(full)) => Served::Unanswerable(full.needed),
             Err(_) => Served::Closed,
         };
         if served != Served::Finished {

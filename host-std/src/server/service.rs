@@ -11,6 +11,7 @@ use crate::server::dial_in_peer::{
 };
 use crate::server::event::{
     PendingSpawn, ServerEvent, abort_message, disconnect_event, nonsense, translate_event,
+    unanswerable,
 };
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::job_setup;
@@ -239,7 +240,6 @@ impl Service {
         self.serve(session, poller, Occasion::Ready)
     }
 
-    /// Reads everything that a rank sent before it exited.
     /// True if a job is connected with another one.
     pub(crate) fn is_connected(&self, job: JobId) -> bool {
         self.server.is_connected(job)
@@ -270,6 +270,7 @@ impl Service {
         Ok(ranks.iter().all(|rank| self.phase(job, *rank) == PmiPhase::Finalized))
     }
 
+    /// Reads everything that a rank sent before it exited.
     ///
     /// # Errors
     ///
@@ -455,6 +456,10 @@ impl Service {
             // A rank has completed its handshake, so the last two mean the end of a connection.
             Served::Closed | Served::Plain | Served::Untrusted => {
                 self.launcher_events.push_back(ServerEvent::Closed { job, rank });
+            }
+            Served::Unanswerable(reply_bytes) => {
+                let failure = Failure::Nonsense { rank, why: unanswerable(reply_bytes) };
+                self.launcher_events.push_back(ServerEvent::Failed { job, failure });
             }
             Served::Broken(error, received_bytes) => {
                 let input = excerpt(&self.scratch, received_bytes);

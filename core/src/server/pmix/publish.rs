@@ -10,7 +10,7 @@ use super::response::PmixResponse;
 use super::server::PmixServer;
 use super::shared_bytes::{copy_bytes, pack};
 use super::storage::{PmixSessionStateOf, PmixStorage};
-use crate::ids::{JobId, Key, ProcId, SessionId};
+use crate::ids::{JobId, ProcId, SessionId, check_service};
 use crate::limits::VALUE_BYTES;
 use crate::server::Storage;
 use crate::storage::Slots;
@@ -189,7 +189,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Publishes a text as a name of the server, if its key and length allow.
     fn publish_name(&mut self, key: &[u8], value: &Value<'_>, owner: ProcId) -> bool {
         let text = value.text().filter(|text| text.len() <= VALUE_BYTES);
-        let Some(text) = text.filter(|_| Key::check(key).is_ok()) else { return false };
+        let Some(text) = text.filter(|_| check_service(key).is_ok()) else { return false };
         self.common.names.put(Keyspace::Names, key, text, Visibility::Published(owner)).is_ok()
     }
 

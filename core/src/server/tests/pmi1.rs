@@ -215,14 +215,126 @@ fn versions_are_agreed_on_or_refused_with_the_name_of_the_rank() {
         assert_eq!(world.request(0, &line), received);
     }
     let mut world = TestServer::new(2);
-    let error = world.send(1, "cmd=init pmi_version=3 pmi_subversion=0\n").unwrap_err();
-    assert_eq!(error, PeerError::Version { major: 3, minor: 0 });
-    let received = world.recv(1);
+    let received = world.request(1, "cmd=init pmi_version=3 pmi_subversion=0\n");
     assert!(
         received.starts_with("cmd=response_to_init rc=-1 pmi_version=2 pmi_subversion=0 msg="),
         "{received}"
     );
     assert!(received.ends_with("for_rank_1\n"), "{received}");
+}
+
+// Coverage: A2-6
+#[test]
+fn client_whose_version_was_refused_may_request_another_one() {
+    for asked in ["pmi_version=3 pmi_subversion=0", "pmi_version=0 pmi_subversion=9"] {
+        let mut world = TestServer::new(2);
+        let refused = world.request(0, &format!("cmd=init {asked}\n"));
+        assert!(refused.starts_with("cmd=response_to_init rc=-1 pmi_version=2"), "{refused}");
+        // It is no member yet.
+        assert!(world.request(0, "cmd=barrier_in\n").contains("rc=-1"));
+        let agreed = world.request(0, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        assert_eq!(agreed, "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
+        assert_eq!(world.phase(0), Phase::Open);
+        // In an open session a further refusal changes nothing.
+        assert!(world.request(0, &format!("cmd=init {asked}\n")).contains("rc=-1"));
+        assert_eq!(world.phase(0), Phase::Open);
+    }
+    let mut world = TestServer::without_sessions(2);
+    world.open(Peer::Unidentified { job: world.job, deadline: None, challenge: None });
+    assert!(world.request(0, "cmd=init pmi_version=3 pmi_subversion=0\n").contains("rc=-1"));
+    assert!(world.request(0, "cmd=init pmi_version=2 pmi_subversion=0\n").contains("rc=0"));
+}
+
+#[test]
+fn client_that_ends_after_its_version_was_refused_has_failed() {
+    let mut world = TestServer::new(1);
+    world.request(0, "cmd=init pmi_version=3 pmi_subversion=1\n");
+    let ended = world.server.session(world.sessions[0]).unwrap().handle_end(NOW);
+    assert_eq!(ended, Err(PeerError::Version { major: 3, minor: 1 }));
+}
+
+#[test]
+fn pairs_of_a_spawn_are_limited_as_those_of_a_put() {
+    let text = |key: &str, value: &str| {
+        format!(
+            "mcmd=spawn\nnprocs=1\nexecname=/bin/a\ntotspawns=1\nspawnssofar=1\nargcnt=0\n\
+             preput_num=1\npreput_key_0={key}\npreput_val_0={value}\ninfo_num=0\nendcmd\n"
+        )
+    };
+    let [key, value] = ["k".repeat(65), "v".repeat(1025)];
+    for (key, value, refused) in [
+        ("k", &*value, "rc=7 msg=value_k_1025_bytes_over_limit_1024_at_rank_0"),
+        (
+            &*key,
+            "v",
+            "rc=5 msg=key_kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk_65_bytes_over_limit_64_at_rank_0",
+        ),
+        ("", "v", "rc=3 msg=key_is_missing_or_wrong"),
+    ] {
+        let mut world = TestServer::new(1);
+        world.init_all();
+        let received = world.request(0, &text(key, value));
+        assert_eq!(received, format!("cmd=spawn_result {refused}\n"));
+        assert_eq!(world.server.poll_event(), None);
+    }
+    for (key, value) in [("k", &value[1..]), (&key[1..], "v"), ("k", "")] {
+        let mut world = TestServer::new(1);
+        world.init_all();
+        world.send(0, &text(key, value)).unwrap();
+        assert!(matches!(world.server.poll_event(), Some(Event::Spawn { .. })));
+    }
+    let mut world = TestServer::new(1);
+    let (job, limit) = (world.job, VALUE_BYTES);
+    assert_eq!(world.server.preput(job, b"k", &value.as_bytes()[1..]), Ok(()));
+    let long = Misuse::Length { what: "value", len_bytes: limit + 1, limit_bytes: limit };
+    assert_eq!(world.server.preput(job, b"k", value.as_bytes()), Err(long));
+}
+
+#[test]
+fn reply_that_no_buffer_holds_is_a_refusal_and_no_fault_of_the_peer() {
+    let mut world = TestServer::new(1);
+    world.init_all();
+    // Past all checks, as an owner with values of its own might.
+    let (key, value) = (b"k", "v".repeat(crate::limits::REPLY_BYTES));
+    let job = world.server.shared.job_mut(world.job).unwrap();
+    job.preset(Keyspace::Space, key, value.as_bytes()).unwrap();
+    world.send(0, "cmd=get kvsname=kvs_1 key=k\n").unwrap();
+    let mut out = [0; crate::limits::REPLY_BYTES];
+    let mut session = world.server.session(world.sessions[0]).unwrap();
+    let len = session.poll_transmit(&mut out).unwrap().unwrap();
+    let received = str::from_utf8(&out[..len]).unwrap();
+    assert!(received.starts_with("cmd=get_result rc=7 msg=reply_"), "{received}");
+    assert!(world.request(0, "cmd=get_appnum\n").contains("rc=0"));
+}
+
+#[test]
+fn services_of_256_bytes_are_published_and_no_longer_ones() {
+    let mut world = TestServer::new(1);
+    world.init_all();
+    let (longest, port) = ("s".repeat(256), "p".repeat(1024));
+    let published = world.request(0, &format!("cmd=publish_name service={longest} port={port}\n"));
+    assert!(published.contains("rc=0"), "{published}");
+    let found = world.request(0, &format!("cmd=lookup_name service={longest}\n"));
+    assert!(found.contains(&port), "{found}");
+    let gone = world.request(0, &format!("cmd=unpublish_name service={longest}\n"));
+    assert!(gone.contains("rc=0"), "{gone}");
+    let name = "s".repeat(32);
+    for (service, port, refused) in [
+        (
+            format!("{longest}s"),
+            "p",
+            format!("rc=7 msg=service_{name}_257_bytes_over_limit_256_at_rank_0"),
+        ),
+        (
+            "s".into(),
+            &*format!("{port}p"),
+            "rc=7 msg=port_s_1025_bytes_over_limit_1024_at_rank_0".into(),
+        ),
+    ] {
+        let received =
+            world.request(0, &format!("cmd=publish_name service={service} port={port}\n"));
+        assert!(received.contains(&refused), "{received}");
+    }
 }
 
 #[test]

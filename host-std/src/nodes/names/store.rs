@@ -7,7 +7,7 @@ use crate::server::name_lookups::{self, ClientRequest, NameLookups, NamesHolder}
 use crate::server::pmix::heap::limit_blocks;
 use crate::server::pmix::service::new_server;
 use pmi_core::ids::{JobId, KvsName, ProcId, Rank};
-use pmi_core::limits::{KEY_BYTES, VALUE_BYTES};
+use pmi_core::limits::{SERVICE_BYTES, VALUE_BYTES};
 use pmi_core::server::pmix::{EndedPublisher, ForwardedRequest};
 use pmi_core::server::{JobSpec, NameRequest};
 use pmi_core::wire::pmix::Request;
@@ -100,7 +100,7 @@ impl NameStore {
         by: &Publisher,
         (service, port): (Vec<u8>, Vec<u8>),
     ) -> NameAnswerMessage {
-        let fits = service.len() <= KEY_BYTES && port.len() <= VALUE_BYTES;
+        let fits = service.len() <= SERVICE_BYTES && port.len() <= VALUE_BYTES;
         let proc = self.proc(link, by).filter(|_| fits);
         let Some(proc) = proc else { return NameAnswerMessage::NoRoom };
         let request = NameRequest::Publish { service: &service, port: &port };
@@ -356,9 +356,9 @@ mod tests {
     #[test]
     fn names_are_bounded() {
         let mut store = NameStore::new();
-        let longest = (vec![b'x'; KEY_BYTES], vec![b'p'; VALUE_BYTES]);
+        let longest = (vec![b'x'; SERVICE_BYTES], vec![b'p'; VALUE_BYTES]);
         assert_eq!(store.answer(1, publish(&longest.0, &longest.1)), NameAnswerMessage::Done);
-        for (name, port) in [(KEY_BYTES + 1, 1), (1, VALUE_BYTES + 1)] {
+        for (name, port) in [(SERVICE_BYTES + 1, 1), (1, VALUE_BYTES + 1)] {
             let request = publish(&vec![b'y'; name], &vec![b'p'; port]);
             assert_eq!(store.answer(1, request), NameAnswerMessage::NoRoom);
         }

@@ -11,7 +11,7 @@ use crate::launch::plan::Plan;
 use crate::launch::session_directory::remove;
 use crate::poller::{Poller, Token};
 use crate::server::connections::Connections;
-use crate::server::event::{ServerEvent, nonsense};
+use crate::server::event::{ServerEvent, nonsense, unanswerable};
 use crate::server::fetches::Fetches;
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::service::Service;
@@ -311,6 +311,10 @@ impl Service {
             (Served::Waiting, _) => return Ok(()),
             // The end of a tool, in whatever way, concerns no job.
             (_, Some(_)) if is_tool => {}
+            (Served::Unanswerable(reply_bytes), Some(ProcId { job, rank: Rank(rank) })) => {
+                let failure = Failure::Nonsense { rank, why: unanswerable(reply_bytes) };
+                self.launcher_events.push_back(ServerEvent::Failed { job, failure });
+            }
             (Served::Broken(error, _), Some(ProcId { job, rank: Rank(rank) })) => {
                 let failure = Failure::Nonsense { rank, why: nonsense(error, b"") };
                 self.launcher_events.push_back(ServerEvent::Failed { job, failure });

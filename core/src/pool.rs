@@ -112,6 +112,11 @@ impl<const BYTES: usize, const COUNT: usize> Buffer for PooledBuffer<BYTES, COUN
         self.memory.as_deref().and_then(|memory| memory.get(..self.len)).unwrap_or(b"")
     }
 
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        let held = self.memory.as_deref_mut().and_then(|memory| memory.get_mut(..self.len));
+        held.unwrap_or(&mut [])
+    }
+
     fn room(&self) -> usize {
         match self.memory.is_some() || self.pool.free_count() > 0 {
             true => BYTES.saturating_sub(self.len),

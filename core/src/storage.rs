@@ -10,6 +10,9 @@ pub trait Buffer {
     /// All bytes held.
     fn as_slice(&self) -> &[u8];
 
+    /// All bytes held, to change their order.
+    fn as_mut_slice(&mut self) -> &mut [u8];
+
     /// Number of bytes that still fit.
     fn room(&self) -> usize;
 
@@ -112,6 +115,10 @@ impl<const BYTES: usize> AsRef<[u8]> for ArrayBuffer<BYTES> {
 impl<const BYTES: usize> Buffer for ArrayBuffer<BYTES> {
     fn as_slice(&self) -> &[u8] {
         &self.0
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.0
     }
 
     fn room(&self) -> usize {

@@ -86,8 +86,8 @@ pub struct SpawnWords {
     pub argument: &'static [u8],
     /// Key and value of what is put before the start, before their numbers.
     pub preput: [&'static [u8]; 2],
-    /// Key and value of a hint, before their numbers.
-    pub info: [&'static [u8]; 2],
+    /// Key of a hint and both names of its value, before their numbers.
+    pub info: [&'static [u8]; 3],
 }
 
 /// The name of a field, its value, and what follows it.
@@ -121,7 +121,7 @@ impl<'a> Spawn<'a> {
             Self::Given { preputs, .. } => (None, preputs),
         };
         let first = wire.and_then(SpawnText::first_with_preputs);
-        let wire = first.into_iter().flat_map(|text| text.pairs(text.words.preput));
+        let wire = first.into_iter().flat_map(SpawnText::preputs);
         given.iter().copied().chain(wire)
     }
 }
@@ -231,15 +231,18 @@ impl<'a> SpawnText<'a> {
         let mut rest = self;
         let before = Self { bytes: self.bytes.get(..head)?, words: self.words };
         let programs = core::iter::from_fn(move || rest.next_program());
-        core::iter::once(before)
-            .chain(programs)
-            .find(|text| text.pairs(text.words.preput).next().is_some())
+        core::iter::once(before).chain(programs).find(|text| text.preputs().next().is_some())
     }
 
-    /// Pairs a key with the value that follows it under the same number.
+    fn preputs(self) -> impl Iterator<Item = Pair<'a>> + Clone {
+        let [key, value] = self.words.preput;
+        self.pairs([key, value, value])
+    }
+
+    /// Pairs a key with the value that follows it, which has one of two names.
     fn pairs(
         self,
-        [key_word, value_word]: [&'static [u8]; 2],
+        [key_word, value_word, also]: [&'static [u8]; 3],
     ) -> impl Iterator<Item = Pair<'a>> + Clone {
         let mut key = None;
         self.fields().filter_map(move |(name, value)| {
@@ -247,7 +250,7 @@ impl<'a> SpawnText<'a> {
                 key = Some(value);
                 return None;
             }
-            if !is_numbered(name, value_word) {
+            if !is_numbered(name, value_word) && !is_numbered(name, also) {
                 return None;
             }
             key.take().map(|key| Pair { key, value })

@@ -42,6 +42,15 @@ pub(super) trait Protocol<S: Storage>: ProtocolState + Sized {
         usize::MAX
     }
 
+    /// Moves parts of messages that have arrived interleaved; false if their order is right, or still unknown.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] if more messages are open at once than may be.
+    fn reorder(_dialect: Self::Dialect, _bytes: &mut [u8]) -> Result<bool, Malformed> {
+        Ok(false)
+    }
+
     /// The limit that an unfinished message exceeds.
     fn check_unfinished(_sessions: &SessionTable<S>, _id: SessionId) -> Option<PeerError> {
         None
@@ -159,6 +168,7 @@ impl<S: Storage> Server<S> {
                         rest = rest.get(len..).unwrap_or(b"");
                     }
                 }
+                Ok(Framed::Partial) if is_held && reorder(session, dialect) => {}
                 Ok(Framed::Partial) if rest.is_empty() => return Ok(bytes.len()),
                 Ok(Framed::Partial) => {
                     let missing = T::missing_bytes(session).min(rest.len());
@@ -403,6 +413,18 @@ impl<S: Storage> Server<S> {
             self.sessions.push(HAS_EVENT, id);
         }
         Ok(Some(len))
+    }
+}
+
+/// Moves parts of messages in the inbox that have arrived interleaved. True if the message at the front is
+/// another one now, or if the session has failed.
+fn reorder<S: Storage, T: Protocol<S>>(session: &mut Of<S, T>, dialect: T::Dialect) -> bool {
+    match T::reorder(dialect, session.inbox.as_mut_slice()) {
+        Ok(has_moved) => has_moved,
+        Err(bad) => {
+            T::fail(&mut session.state, (Verb::Unknown, dialect), PeerError::Malformed(bad));
+            true
+        }
     }
 }
 

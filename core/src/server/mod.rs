@@ -514,7 +514,8 @@ impl<S: Storage> Server<S> {
         value: &[u8],
     ) -> Result<(), Misuse> {
         Key::check(key)?;
-        if value.len() > VALUE_BYTES {
+        // Spawns are the only source of values that a peer has sent.
+        if parts::SPAWN && value.len() > VALUE_BYTES {
             let (len_bytes, limit_bytes) = (value.len(), VALUE_BYTES);
             return Err(Misuse::Length { what: "value", len_bytes, limit_bytes });
         }

@@ -142,6 +142,10 @@ impl<S: Storage> Protocol<S> for PmiPeerState {
         dialect.frame_request(bytes)
     }
 
+    fn reorder(dialect: Dialect, bytes: &mut [u8]) -> Result<bool, Malformed> {
+        dialect.reorder_requests(bytes)
+    }
+
     fn handle_message(
         state: &mut PmiSessionState<Self::Pending>,
         context: MessageContext<'_, S>,

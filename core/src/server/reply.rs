@@ -61,8 +61,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
         };
         dialect.write_reply(&reply, word, out).or_else(|full| {
             let Full { needed: len_bytes } = full;
-            // Values are limited wherever they come from, so that this is a fault of this end.
-            if len_bytes <= REPLY_BYTES || out.len() < REPLY_BYTES {
+            // Values are limited wherever they come from, so that this is a fault of this end. A board has
+            // no memory for such values.
+            if !parts::SPAWN || len_bytes <= REPLY_BYTES || out.len() < REPLY_BYTES {
                 return Err(full);
             }
             let (what, limit_bytes) = (LimitedField::Reply, REPLY_BYTES);

@@ -504,9 +504,9 @@ impl<X: Slots<PendingReply>> PmiSessionState<X> {
     }
 
     /// Refuses a version, and names the newest one. The peer may request another one, except in the binary
-    /// dialect, which has one version.
+    /// dialect, which has one version, and in a build of PMI-1 alone, where every client begins with that.
     fn decline(&mut self, header: RequestHeader, asked: Version) -> Wake {
-        if parts::BINARY && header.dialect == Dialect::Binary {
+        if !parts::PMI2 || parts::BINARY && header.dialect == Dialect::Binary {
             return self.fail(header, unsupported_version(asked));
         }
         let rank = self.protocol.rank.map(|rank| rank.0);

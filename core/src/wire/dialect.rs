@@ -74,6 +74,19 @@ impl Dialect {
         }
     }
 
+    /// Moves frames of messages that a client has sent interleaved, so that those of one message follow each
+    /// other. False if nothing was moved: the message at the front is whole, or more has to arrive.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] if more messages are open at once than a server keeps.
+    pub fn reorder_requests(self, bytes: &mut [u8]) -> Result<bool, Malformed> {
+        match self {
+            Self::Frames(_) if parts::PMI2 => pmi2::reorder_requests(bytes),
+            _ => Ok(false),
+        }
+    }
+
     /// Reads one message from a client.
     ///
     /// # Errors

@@ -129,6 +129,7 @@ pub(crate) fn cut(from: Voice, stream: &mut Vec<u8>) -> Option<(Vec<u8>, Option<
     }
     match from.frame(stream) {
         Ok(Framed::Whole(len)) => Some((stream.drain(..len).collect(), None)),
+        Ok(Framed::Partial) if from.reorder(stream) => cut(from, stream),
         Ok(Framed::Partial) => None,
         // Nothing behind such bytes can be trusted to begin a message.
         Err(bad) => Some((std::mem::take(stream), Some(bad))),

@@ -39,6 +39,12 @@ impl Voice {
         }
     }
 
+    /// Moves frames of messages that a client has sent interleaved; false if nothing was moved.
+    pub(crate) fn reorder(self, bytes: &mut [u8]) -> bool {
+        let dialect = self.dialect(bytes);
+        matches!(self.side, Side::Client) && dialect.reorder_requests(bytes) == Ok(true)
+    }
+
     /// Reads the message of a server.
     pub(crate) fn read_reply(self, message: &[u8]) -> Result<Reply<'_>, Malformed> {
         match self.dialect(message) {

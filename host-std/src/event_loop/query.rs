@@ -113,6 +113,10 @@ impl QuerySnapshot {
                 to.of(Type::STRING).list(keys.copied());
                 return Ok(());
             }
+            keys::QUERY_DEBUG_SUPPORT => {
+                to.of(Type::STRING).list(DEBUG_SUPPORT.iter().copied());
+                return Ok(());
+            }
             keys::TIME_REMAINING => {
                 to.of(Type::UINT32).u32(self.seconds_left.ok_or(Status::NOT_FOUND)?);
                 return Ok(());
@@ -259,3 +263,13 @@ pub(super) const ALL_NODES: &[&[u8]] = &[
 
 /// Number of bytes of a megabyte in PMIx keys.
 const MEGA: u64 = 1_000_000;
+
+/// Attributes by which a debugger stops ranks and has daemons started.
+const DEBUG_SUPPORT: &[&[u8]] = &[
+    keys::DEBUG_STOP_IN_INIT,
+    keys::DEBUG_STOP_IN_APP,
+    keys::DEBUG_STOP_ON_EXEC,
+    keys::DEBUG_TARGET,
+    keys::DEBUG_DAEMONS_PER_NODE,
+    keys::DEBUG_DAEMONS_PER_PROC,
+];

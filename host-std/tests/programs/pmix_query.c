@@ -98,6 +98,9 @@ static void about_what_is_not_there(void)
     check(ask(PMIX_QUERY_SPAWN_SUPPORT, NULL, NULL, &found, &count), "what a spawn takes");
     holds(strstr(found[0].value.data.string, PMIX_WDIR) != NULL, "a spawn takes a folder");
     PMIX_INFO_FREE(found, count);
+    check(ask(PMIX_QUERY_DEBUG_SUPPORT, NULL, NULL, &found, &count), "what a debugger may ask for");
+    holds(strstr(found[0].value.data.string, PMIX_DEBUG_STOP_IN_INIT) != NULL, "a stop in init");
+    PMIX_INFO_FREE(found, count);
 
     /* Two at once, of which one has an answer, which this library throws away then. */
     PMIX_QUERY_CONSTRUCT(&queries[0]);

@@ -43,6 +43,10 @@ impl Buffer for BoundedBuf {
         &self.bytes
     }
 
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
     fn room(&self) -> usize {
         self.limit_bytes - self.bytes.len()
     }

@@ -44,6 +44,15 @@ impl Splitter {
                 *kept = Vec::new();
             }
         }
+        // Frames of messages that a client has sent interleaved are read in the order of the server.
+        while direction == Direction::ToServer
+            && !kept.is_empty()
+            && !pmix.is_pmix
+            && Dialect::of(kept, *version).reorder_requests(kept) == Ok(true)
+        {
+            let taken = split((version, pmix), direction, kept, &mut each);
+            kept.drain(..taken);
+        }
         if kept.len() > if pmix.is_pmix { PMIX_MAX } else { MESSAGE_MAX } {
             each(kept);
             kept.clear();
@@ -172,6 +181,25 @@ mod tests {
         let expected = TALK.map(|(direction, message)| (direction, message.to_vec()));
         for piece in [1, 2, 3, 7, 1000] {
             assert_eq!(split_by(piece), expected, "in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn messages_that_arrive_interleaved_are_whole() {
+        let frame = |body: &str| format!("{:6}{body}", body.len()).into_bytes();
+        let first = frame("cmd=kvs-put;thrid=1;key=a;concat=1;");
+        let [second, rest] =
+            [frame("cmd=kvs-fence;thrid=2;"), frame("cmd=concat;concatid=1;value=b;")];
+        let input = [first.clone(), second.clone(), rest.clone()].concat();
+        for piece in [1, 50, 1000] {
+            let (mut splitter, mut whole) = (Splitter::default(), Vec::new());
+            for (direction, message) in &TALK[..2] {
+                splitter.push(*direction, message, |_| {});
+            }
+            for piece in input.chunks(piece) {
+                splitter.push(Direction::ToServer, piece, |message| whole.push(message.to_vec()));
+            }
+            assert_eq!(whole, [second.clone(), [first.clone(), rest.clone()].concat()]);
         }
     }
 

@@ -125,6 +125,10 @@ impl Buffer for Bytes {
         self.bytes.as_slice()
     }
 
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        self.bytes.as_mut_slice()
+    }
+
     fn room(&self) -> usize {
         self.bytes.room()
     }

@@ -30,7 +30,7 @@ pub(super) fn has_unsupported_directive(request: &Request<'_>) -> bool {
         _ => return false,
     };
     // The server knows no collective algorithm by name, so a request that requires one of several
-    // is rejected.
+    // is rejected, as one whose list itself is required.
     let wants_algorithm =
         infos.is_set(keys::ALGORITHM_REQUIRED) && infos.find(keys::ALGORITHM).is_some();
     wants_algorithm || has_unknown_required(infos, heeded)
@@ -73,9 +73,11 @@ const GROUP: &[&[u8]] = &[
     keys::PROC_DATA,
 ];
 
-const FENCE: &[&[u8]] = &[keys::COLLECT, keys::TIMEOUT, keys::ALGORITHM, keys::ALGORITHM_REQUIRED];
+/// Without the list of algorithms: a hint, and refused where it is required.
+const FENCE: &[&[u8]] = &[keys::COLLECT, keys::TIMEOUT, keys::ALGORITHM_REQUIRED];
 
-const CONNECT: &[&[u8]] = &[keys::TIMEOUT, keys::ALGORITHM, keys::ALGORITHM_REQUIRED];
+/// As for [`FENCE`].
+const CONNECT: &[&[u8]] = &[keys::TIMEOUT, keys::ALGORITHM_REQUIRED];
 
 const GET: &[&[u8]] = &[
     keys::IMMEDIATE,

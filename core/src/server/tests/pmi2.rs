@@ -605,8 +605,65 @@ fn message_may_go_on_in_another_frame() {
     assert!(heard.contains("rc=6;errmsg=a value without semicolon"), "{heard}");
     // A value may hold the word.
     assert!(world.request(0, &left("cmd=kvs-put;key=concat;value=concat=;")).contains("rc=0;"));
-    world.send(0, &first).unwrap();
-    assert!(world.send(0, &left("cmd=kvs-fence;")).is_err());
+}
+
+// Coverage: W2-20
+#[test]
+fn frames_of_another_message_are_no_continuation() {
+    let begin =
+        |id: u32, key: &str| right(&format!("cmd=kvs-put;thrid=t{id};key={key};concat={id};"));
+    let go_on = |id: u32, rest: &str| right(&format!("cmd=concat;concatid={id};{rest}"));
+    let put = |id: u32| right(&format!("cmd=kvs-put-response;thrid=t{id};rc=0;"));
+    let get = |key: &str| right(&format!("cmd=kvs-get;thrid=g;key={key};"));
+    let value = |value: &str| {
+        right(&format!("cmd=kvs-get-response;thrid=g;rc=0;flag=true;found=TRUE;value={value};"))
+    };
+    for pieces in [1, 7, 1000] {
+        let mut world = world(1);
+        let mut request = |text: &str| {
+            let mut heard = String::new();
+            for piece in text.as_bytes().chunks(pieces) {
+                heard.push_str(&world.request(0, str::from_utf8(piece).unwrap()));
+            }
+            heard
+        };
+        // A continuation of no message is a command that nobody knows, and the first one goes on.
+        assert_eq!(request(&begin(1, "a")), "");
+        let stray = request(&go_on(2, "value=OTHER;"));
+        assert!(stray.contains("errmsg=not supported concat"), "{stray}");
+        assert_eq!(request(&go_on(1, "value=own;")), put(1));
+        assert!(request(&get("a")).contains("value=own;"), "in pieces of {pieces}");
+        // Two at once, of which the second ends first.
+        assert_eq!(request(&(begin(1, "b") + &begin(2, "c"))), "");
+        assert_eq!(request(&go_on(2, "value=two;")), put(2));
+        assert_eq!(request(&go_on(1, "value=one;")), put(1));
+        // In the order of their beginnings, each in three frames.
+        assert_eq!(request(&(begin(1, "d") + &begin(2, "e"))), "");
+        assert_eq!(request(&(go_on(1, "concat=1;") + &go_on(2, "concat=2;"))), "");
+        assert_eq!(request(&go_on(1, "value=three;")), put(1));
+        assert_eq!(request(&go_on(2, "value=four;")), put(2));
+        // A whole command between.
+        assert_eq!(request(&begin(1, "f")), "");
+        let heard = request(&get("e"));
+        assert!(heard.contains("value=four;"), "{heard}");
+        assert_eq!(request(&go_on(1, "value=five;")), put(1));
+        for (key, stored) in
+            [("b", "one"), ("c", "two"), ("d", "three"), ("e", "four"), ("f", "five")]
+        {
+            let heard = request(&get(key));
+            assert!(heard.contains(&format!("value={stored};")), "{heard} {}", value(stored));
+        }
+        // All four, the last one first.
+        let begun: String = (1..=4).map(|id| begin(id, &format!("g{id}"))).collect();
+        assert_eq!(request(&begun), "");
+        for id in (1..=4).rev() {
+            assert_eq!(request(&go_on(id, "value=v;")), put(id));
+        }
+    }
+    let mut world = world(1);
+    let begun: String = (1..=5).map(|id| begin(id, "k")).collect();
+    let error = world.send(0, &begun).unwrap_err();
+    assert!(matches!(error, PeerError::Malformed(bad) if bad.expected == "cmd=concat"), "{error}");
 }
 
 // Coverage: W2-19

@@ -105,12 +105,16 @@ impl<'a> Line<'a> {
         let is_field =
             |rest: &[u8]| known.iter().any(|key| is(rest, key)) || parts::SPAWN && is(rest, "cmd");
         // The value always has its own first token; the rest is cut at the first run of fields
-        // that extends to the end.
-        let (mut at, mut kept) = (0, 0);
+        // that extends to the end. Unknown fields may stand in it behind a known one.
+        let (mut at, mut kept, mut is_in_run) = (0, 0, false);
         while let Some(rest) = value.get(at..) {
-            let end = at + token(rest).len();
-            if at == 0 || (end > at && !is_field(rest)) {
-                kept = end;
+            let own = token(rest);
+            let end = at + own.len();
+            if end > at || at == 0 {
+                is_in_run = at > 0 && (parts::SPAWN && is_in_run && is_pair(own) || is_field(rest));
+                if !is_in_run {
+                    kept = end;
+                }
             }
             at = end + 1;
         }
@@ -167,6 +171,13 @@ impl<'a> FieldReader<'a> {
 }
 
 const EXPECTS_ORDER: bool = cfg!(target_pointer_width = "64");
+
+/// True if a token has the form of a field.
+fn is_pair(token: &[u8]) -> bool {
+    let name = token.split(|byte| *byte == b'=').next().unwrap_or(token);
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    !name.is_empty() && name.len() < token.len() && name.iter().all(is_word)
+}
 
 /// Bytes before the first blank.
 fn token(bytes: &[u8]) -> &[u8] {

@@ -17,8 +17,28 @@ pub(super) static SPAWN_WORDS: SpawnWords = SpawnWords {
     processes: b"nprocs",
     argument: b"arg",
     preput: [b"preput_key_", b"preput_val_"],
-    info: [b"info_key_", b"info_val_"],
+    info: [b"info_key_", b"info_val_", b"info_val_"],
 };
+
+/// Fields with one line as their value, besides the ends of blocks.
+const LINES: [&[u8]; 8] = [
+    b"mcmd",
+    b"cmd",
+    b"nprocs",
+    b"execname",
+    b"totspawns",
+    b"spawnssofar",
+    b"argcnt",
+    b"preput_num",
+];
+
+/// Numbered fields, whose values may have line ends.
+const TEXTS: [&[u8]; 3] = [b"arg", b"preput_key_", b"preput_val_"];
+
+/// Numbered fields behind which a field may follow that this server does not know.
+const HINTS: [&[u8]; 2] = [b"info_key_", b"info_val_"];
+
+const END: &[u8] = b"endcmd";
 
 /// Scans the programs of a spawn up to the last one.
 pub(super) fn frame_spawn(bytes: &[u8]) -> Result<Framed, Malformed> {
@@ -28,11 +48,14 @@ pub(super) fn frame_spawn(bytes: &[u8]) -> Result<Framed, Malformed> {
         let rest = bytes.get(at..).unwrap_or(b"");
         // The whole rest of a line is its value: an argument may look like a count.
         let Some((name, value, after)) = cut(rest) else { return Ok(Framed::Partial) };
+        let begin = at;
         at = bytes.len() - after.len();
         match name {
+            // Spec: RFC 13, Wire Protocol: another command before the end of a block is an error.
+            b"cmd" => return Err(Malformed::new(begin, "endcmd")),
             b"totspawns" => total = value.number().or(total),
             b"spawnssofar" => so_far = value.number().or(so_far),
-            b"endcmd" => {
+            END => {
                 programs = programs.saturating_add(1);
                 // Without the two numbers there is one program. Clients count from 0 or from 1.
                 let counted = so_far.take().unwrap_or(programs).max(programs);
@@ -124,13 +147,52 @@ impl BlockWriter<'_, '_> {
     }
 }
 
-/// Cuts `key=rest of the line` off the front of a spawn.
+/// Cuts `key=value` off the front of a spawn.
+///
+/// Shape: a value ends with its line, or, as clients write an argument with line ends as it is, before the
+/// next line that is a field. `None` until that one is whole.
 fn cut(bytes: &[u8]) -> Option<Field<'_>> {
-    let end = bytes.iter().position(|b| *b == b'\n')?;
-    let line = bytes.get(..end)?;
-    let rest = bytes.get(end + 1..)?;
+    let mut end = line_end(bytes)?;
+    let first = name_of(bytes.get(..end)?);
+    while is_numbered(first, &TEXTS) || is_numbered(first, &HINTS) {
+        let next = bytes.get(end + 1..)?;
+        let len = line_end(next)?;
+        if is_field(next.get(..len)?, first) {
+            break;
+        }
+        end += 1 + len;
+    }
+    let field = bytes.get(..end)?;
+    let field = field.strip_suffix(b"\r").unwrap_or(field);
+    let value = field.get(first.len() + 1..).unwrap_or(b"");
+    Some((first, Text::plain(value), bytes.get(end + 1..)?))
+}
+
+fn line_end(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|b| *b == b'\n')
+}
+
+/// The part of a line in front of its `=`.
+fn name_of(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let equals = line.iter().position(|b| *b == b'=').unwrap_or(line.len());
-    let value = line.get(equals + 1..).unwrap_or(b"");
-    Some((line.get(..equals)?, Text::plain(value), rest))
+    line.split(|b| *b == b'=').next().unwrap_or(line)
+}
+
+/// True if a line is a field of its own, and not the rest of the value of the field `before` it.
+fn is_field(line: &[u8], before: &[u8]) -> bool {
+    let name = name_of(line);
+    let has_value = line.contains(&b'=');
+    let is_word = !name.is_empty() && name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_');
+    let is_known = LINES.contains(&name)
+        || *name == *b"info_num"
+        || is_numbered(name, &TEXTS)
+        || is_numbered(name, &HINTS)
+        // Nobody inserts a field between arguments, so that it is one of their lines.
+        || is_word && is_numbered(before, &HINTS);
+    has_value && is_known || name == END && !has_value
+}
+
+fn is_numbered(name: &[u8], words: &[&[u8]]) -> bool {
+    let number = words.iter().find_map(|word| name.strip_prefix(*word));
+    number.is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
 }

@@ -68,7 +68,7 @@ static DOUBLED: SpawnWords = SpawnWords {
     processes: b"maxprocs",
     argument: b"argv",
     preput: [b"ppkey", b"ppval"],
-    info: [b"infokey", b"infoval"],
+    info: [b"infokey", b"infoval", b"infovalue"],
 };
 
 /// One message `spawn-cmd` for each program, whose name is its first argument.

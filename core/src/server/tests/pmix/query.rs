@@ -302,6 +302,8 @@ fn unknown_required_directives_are_refused() {
         (b"pmix.unheard.of", flags::REQUIRED, Status::NOT_SUPPORTED),
         (b"pmix.unheard.of", 2, Status::SUCCESS),
         (keys::COLLECT, flags::REQUIRED, Status::SUCCESS),
+        (keys::ALGORITHM, 0, Status::SUCCESS),
+        (keys::ALGORITHM, flags::REQUIRED, Status::NOT_SUPPORTED),
     ] {
         hall.ask(0, Command::FENCE, &|to| {
             to.one(Type::SIZE).size(1).one(Type::PROC);

@@ -175,6 +175,8 @@ keys! {
     QUERY_LOCAL_PROC_TABLE = b"pmix.qry.lptable";
     /// Supported attributes of a spawn. STRING, a comma list.
     QUERY_SPAWN_SUPPORT = b"pmix.qry.spawn";
+    /// Supported attributes of debuggers. STRING, a comma list.
+    QUERY_DEBUG_SUPPORT = b"pmix.qry.debug";
     /// Number of process sets. SIZE.
     QUERY_NUM_PSETS = b"pmix.qry.psetnum";
     /// Their names. STRING, a comma list.

@@ -11,7 +11,6 @@ use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
 };
-use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 

@@ -2,7 +2,7 @@
 //! the stated advice.
 
 mod common;
-use common::{Ran, mpi_program, openmpi_program, run};
+use common::{Ran, mpi_program, openmpi_program, run, start};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -286,6 +286,31 @@ fn options_of_srun_have_their_effects() {
     is_set(&["-m", "cyclic"], "map-by", "node");
     is_set(&["--mpi=pmix_v4"], "pmi", "x");
     is_set(&["-W", "3"], "exit-timeout", "3");
+}
+
+#[test]
+fn unbuffered_output_of_other_launchers_is_passed_on_at_once() {
+    let directory = directory("unbuffered");
+    // Two ranks that wait at the same time.
+    let script = ["-n", "2", "sh", "-c", "printf \"${PMI_RANK-$SLURM_PROCID}? \"; exec sleep 60"];
+    for words in [
+        &["srun", "-u"][..],
+        &["srun", "--unbuffered"],
+        &["mpirun", "--stream-buffering", "0"],
+        &["prterun", "--output", "raw"],
+        &["prterun", "--output", ":raw"],
+    ] {
+        let mut command = Command::new(directory.join(words[0]));
+        command.args(&words[1..]).args(script).current_dir(&directory).stdin(Stdio::null());
+        let running = start(command.env("XDG_CONFIG_HOME", "/nowhere").env("HOME", &directory));
+        ["0? ", "1? "].iter().for_each(|text| running.wait_for_output(text));
+        running.signal("TERM");
+        running.end();
+    }
+    for (value, code) in [("1", 0), ("2", 2), ("x", 2)] {
+        let ran = ran(&directory, &["mpirun", "--stream-buffering", value, "-n", "1", "echo", "x"]);
+        assert_eq!(ran.exits_with(code).out, if code == 0 { "x\n" } else { "" });
+    }
 }
 
 #[test]

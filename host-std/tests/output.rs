@@ -1,14 +1,15 @@
 //! Output of ranks: whole lines, behind labels, in files, or once for many.
 
 mod common;
-use common::{c_program, job, run, shell};
+use common::hosts::local_nodes;
+use common::{Running, c_program, job, run, shell, start};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn no_line_of_256_ranks_is_lost_or_mixed() {
@@ -59,6 +60,142 @@ fn last_lines_without_end_are_kept_and_not_mixed() {
     let ran = run(&mut job(3, shell("printf 'a\\nlast'"))).exits_with(0);
     assert_eq!(ran.out.lines().filter(|line| *line == "last").count(), 3, "{:?}", ran.out);
     assert_eq!((ran.out.len(), ran.out.ends_with("last")), (3 * 7 - 1, true), "{:?}", ran.out);
+}
+
+/// `command` with a pipe as its standard input, started.
+fn dialog(command: &mut Command) -> Running {
+    start(command.stdin(Stdio::piped()))
+}
+
+#[test]
+fn question_without_line_end_reaches_a_pipe() {
+    // Other ranks are silent, or have written whole lines.
+    let script = "[ $PMI_RANK != 1 ] || echo other; [ $PMI_RANK = 0 ] || exec sleep 60
+                  printf 'steps? '; read x; echo \"answer $x\"; exec sleep 60";
+    for (ranks, options, label) in
+        [(1, vec![], ""), (3, vec![], ""), (3, vec!["-l"], "[0] "), (2, vec!["--collapse"], "[0] ")]
+    {
+        let mut running = dialog(job(ranks, options).args(shell(script)));
+        running.wait_for_output(&format!("{label}steps? "));
+        running.types("100\n");
+        running.wait_for_output(&format!("{label}steps? answer 100\n"));
+        running.signal("TERM");
+        running.end().exits_with(143);
+    }
+}
+
+#[test]
+fn question_without_line_end_reaches_a_pipe_from_another_host() {
+    let script = "[ $PMI_RANK = 0 ] || { echo other; exec sleep 60; }
+                  printf 'steps? '; read x; echo \"answer $x\"; exec sleep 60";
+    for options in [vec![], vec!["-l"], vec!["--unbuffered"], vec!["--collapse"]] {
+        let mut running = dialog(&mut local_nodes(2, 2, &[&options[..], &shell(script)].concat()));
+        running.wait_for_output("steps? ");
+        running.types("100\n");
+        running.wait_for_output("steps? answer 100\n");
+        running.signal("TERM");
+        running.end().exits_with(143);
+    }
+}
+
+#[test]
+fn question_without_line_end_reaches_a_file() {
+    let directory = directory("question");
+    let script = "printf \"name of $PMI_RANK? \"; exec sleep 60";
+    let mut command = job(2, ["--stdout-to", "out.%r"]);
+    let running = start(command.args(shell(script)).current_dir(&directory));
+    for rank in 0..2 {
+        let file = directory.join(format!("out.{rank}"));
+        let until = Instant::now() + Duration::from_secs(60);
+        while fs::read_to_string(&file).unwrap_or_default() != format!("name of {rank}? ") {
+            assert!(Instant::now() < until, "rank {rank}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    running.signal("TERM");
+    running.end().exits_with(143);
+    fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn messages_with_a_length_and_no_line_end_are_exchanged_unchanged() {
+    // The rank returns each message, which has its length in front, as bytes of all values.
+    let echo = "import struct, sys
+i, o = sys.stdin.buffer, sys.stdout.buffer
+while head := i.read(4):
+    o.write(head + i.read(struct.unpack('>I', head)[0])); o.flush()";
+    for (nodes, options) in [(0, vec![]), (0, vec!["--unbuffered"]), (2, vec!["--unbuffered"])] {
+        let program = ["python3", "-c", echo];
+        let mut command = match nodes {
+            0 => job(1, &options),
+            nodes => local_nodes(nodes, 2, &options),
+        };
+        // A second rank is silent.
+        command.args(program);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (sent, received) = std::sync::mpsc::channel();
+        let reader = thread::spawn(move || {
+            let mut head = [0; 4];
+            while from.read_exact(&mut head).is_ok() {
+                let mut bytes = vec![0; usize::try_from(u32::from_be_bytes(head)).unwrap()];
+                from.read_exact(&mut bytes).unwrap();
+                sent.send(bytes).unwrap();
+            }
+        });
+        for len in [3, 300_000, 0, 1, 70_000] {
+            let bytes: Vec<u8> = (0..=255).cycle().skip(11).take(len).collect();
+            to.write_all(&u32::try_from(len).unwrap().to_be_bytes()).unwrap();
+            to.write_all(&bytes).unwrap();
+            let back = received.recv_timeout(Duration::from_secs(60));
+            assert!(back.as_ref() == Ok(&bytes), "{len} bytes with {options:?}");
+        }
+        drop(to);
+        assert!(child.wait().unwrap().success());
+        reader.join().unwrap();
+    }
+}
+
+#[test]
+fn lines_that_ranks_write_in_pieces_stay_whole() {
+    // Each piece rests for longer than a line is held for, and one of the ranks writes whole lines meanwhile.
+    let script =
+        "if [ $PMI_RANK = 2 ]; then for i in 1 2 3 4 5 6; do echo whole; sleep 0.12; done; exit; fi
+                  for i in 1 2; do printf 'begin '; sleep 0.3; echo end; done; printf last";
+    for options in [vec![], vec!["-l"], vec!["--stdout-to", "/dev/stdout"]] {
+        let ran = run(job(3, &options).args(shell(script))).exits_with(0);
+        let text = |line: &str| line.rsplit("] ").next().unwrap().to_owned();
+        let mut lines: Vec<String> = ran.out.lines().map(text).collect();
+        lines.sort_unstable();
+        let (begun, whole) = (vec!["begin end"; 4], vec!["whole"; 6]);
+        assert_eq!(lines, [begun, vec!["last"; 2], whole].concat(), "{}", ran.out);
+    }
+}
+
+#[test]
+fn questions_of_several_ranks_are_passed_on_without_a_buffer_only() {
+    let script = "printf \"name of $PMI_RANK? \"; read x; echo \"$PMI_RANK: $x\"";
+    for label in ["", "[R] "] {
+        let labels: &[&str] = if label.is_empty() { &[] } else { &["-l"] };
+        let mut command = job(2, [&["--unbuffered", "--stdin", "all"], labels].concat());
+        let mut running = dialog(command.args(shell(script)));
+        let label = |rank: &str| label.replace('R', rank);
+        for rank in ["0", "1"] {
+            running.wait_for_output(&format!("{}name of {rank}? ", label(rank)));
+        }
+        running.types("x\n");
+        let ran = running.end().exits_with(0);
+        for rank in ["0", "1"] {
+            assert!(ran.out.contains(&format!("{rank}: x\n")), "{}", ran.out);
+        }
+    }
+    // Without the option both lines are unfinished, and come whole.
+    let mut running = dialog(job(2, ["--stdin", "all"]).args(shell(script)));
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(running.output(), "");
+    running.types("x\n");
+    let ran = running.end().exits_with(0);
+    assert_eq!(ran.lines(), ["name of 0? 0: x", "name of 1? 1: x"]);
 }
 
 #[test]
@@ -206,7 +343,7 @@ fn rank_that_is_silent_holds_lines_for_a_while_only() {
     let mut command = job(3, ["--collapse", "--collapse-wait", "0.1"]);
     let mut child =
         command.args(shell(script)).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"alone\n").unwrap();
+    child.stdin.take().unwrap().write_all(b"alone\n").unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "[0] alone\n");

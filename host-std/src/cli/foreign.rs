@@ -46,11 +46,7 @@ const FOREIGN: &[ForeignOption] = &[
     of(SRUN, &["--mem-bind"], "start the program under 'numactl'"),
     of(SRUN, &["--multi-prog"], "write the programs with ':' between them"),
     of(SRUN, &["--pty"], "--pty 0"),
-    of(
-        SRUN,
-        &["--unbuffered", "-u"],
-        "lines are written as soon as they are complete; leave it out",
-    ),
+    of(SRUN, &["-u"], "--unbuffered"),
     of(
         SRUN,
         &[

@@ -27,6 +27,8 @@ pub(crate) struct Output {
     pub(crate) copies: bool,
     /// True if the standard error of a rank is written where its standard output is (`--merge-stderr`).
     pub(crate) merges_errors: bool,
+    /// True if the bytes of ranks are passed on as soon as they are read (`--unbuffered`).
+    pub(crate) unbuffered: bool,
     /// Readers of the launcher's standard input (`--stdin`).
     pub(crate) stdin: StdinTo,
     /// File that is read in place of the launcher's standard input (`--stdin-file`).
@@ -48,6 +50,7 @@ impl Default for Output {
             directory: None,
             copies: false,
             merges_errors: false,
+            unbuffered: false,
             stdin: StdinTo::default(),
             stdin_file: None,
             pty: None,

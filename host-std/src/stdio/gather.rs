@@ -94,6 +94,11 @@ impl Gather {
         self.streams[stream.index()]
     }
 
+    /// Time for which a line waits for ranks that may write it too; unlimited if `None`.
+    pub(crate) const fn wait(&self) -> Option<Duration> {
+        self.wait
+    }
+
     /// A job of `ranks` will write to `stream`.
     pub(crate) fn expect(&mut self, stream: Stream, group: u32, ranks: u32) {
         if self.takes(stream) {

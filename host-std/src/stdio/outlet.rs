@@ -9,12 +9,14 @@ use pmi_host_base::exit;
 use pmi_host_base::ranges::Ranks;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
 
 /// A place with its queue of unwritten text.
 ///
-/// Texts of two writers never share a line: when another writer interrupts an unfinished line, the line
-/// is ended there, and its writer continues on a line of its own.
+/// Texts of two writers never share a line: text of another writer waits until an unfinished line ends. A line
+/// that takes longer than the patience of the place is ended there, and its writer continues on a line of its
+/// own.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     /// `None` on a node that sends its output to the head: text is queued as records then.
@@ -24,6 +26,16 @@ pub(crate) struct Outlet {
     state: OutletState,
     /// Writer of the last line, if that is unfinished.
     begun_by: Option<Writer>,
+    /// True if that writer will not continue the line.
+    is_abandoned: bool,
+    /// Time for which an unfinished line keeps text of other writers waiting.
+    patience: Duration,
+    /// Text that waits for the end of the unfinished line.
+    deferred: VecDeque<DeferredText>,
+    deferred_bytes: usize,
+    /// Time of the first deferred text, and time at which the unfinished line is ended.
+    deferred_since: Option<Instant>,
+    deferred_until: Option<Instant>,
     /// True if that line ends with a carriage return, behind which its label is repeated.
     has_returned: bool,
     /// Writer that the terminal is in raw mode for: the terminal does not translate line ends then.
@@ -90,6 +102,14 @@ struct SharedText {
     text: Vec<u8>,
 }
 
+/// Text of a rank that waits for the end of a line of another one.
+#[derive(Debug)]
+struct DeferredText {
+    writer: Writer,
+    label: Vec<u8>,
+    text: Vec<u8>,
+}
+
 /// Source of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writer {
@@ -120,24 +140,35 @@ enum OutletState {
 }
 
 impl Outlet {
-    /// Creates an outlet with an empty queue.
-    pub(crate) const fn new(target: Target) -> Self {
-        Self::with(Some(target), None)
+    /// Creates an outlet with an empty queue, in which text waits up to `patience` for the end of an unfinished
+    /// line of another writer.
+    pub(crate) const fn new(target: Target, patience: Duration) -> Self {
+        Self::with(Some(target), None, patience)
     }
 
     /// Creates an outlet whose queue is sent to the head of the run; with positions, if equal lines are
     /// written once there.
     pub(crate) const fn of_node(positions: Option<TextPositions>) -> Self {
-        Self::with(None, positions)
+        Self::with(None, positions, Duration::ZERO)
     }
 
-    const fn with(target: Option<Target>, positions: Option<TextPositions>) -> Self {
+    const fn with(
+        target: Option<Target>,
+        positions: Option<TextPositions>,
+        patience: Duration,
+    ) -> Self {
         Self {
             target,
             waiting: Vec::new(),
             written: 0,
             state: OutletState::Open,
             begun_by: None,
+            is_abandoned: false,
+            patience,
+            deferred: VecDeque::new(),
+            deferred_bytes: 0,
+            deferred_since: None,
+            deferred_until: None,
             has_returned: false,
             raw_for: None,
             has_status: false,
@@ -173,6 +204,7 @@ impl Outlet {
         self.waiting = Vec::new();
         self.shared = None;
         self.written = 0;
+        self.drop_deferred();
     }
 
     /// Number of bytes that the reader has taken since the last call.
@@ -183,18 +215,131 @@ impl Outlet {
     /// Queues `text` of `writer`, with `label` in front of each line. Nothing is written before
     /// [`flush`](Self::flush), so that many lines need one system call.
     pub(crate) fn put(&mut self, writer: Writer, label: &[u8], text: &[u8]) {
-        let Some(last) = text.last().filter(|_| self.state == OutletState::Open) else { return };
+        if text.is_empty() || self.state != OutletState::Open {
+            return;
+        }
         if self.target.is_none() {
             return self.put_records(writer, text);
         }
+        if writer == Writer::Launcher {
+            // What ranks have written before precedes a message about them.
+            while !self.deferred.is_empty() {
+                self.end_line();
+            }
+        }
+        if self.has_to_wait(writer) {
+            return self.defer(writer, label, text);
+        }
+        let end_of_line = memchr::memchr(b'\n', text).filter(|_| !self.deferred.is_empty());
+        match end_of_line {
+            Some(at) => {
+                let (end, rest) = text.split_at(at + 1);
+                self.put_now(writer, label, end);
+                self.put_deferred();
+                self.put(writer, label, rest);
+            }
+            None => self.put_now(writer, label, text),
+        }
+    }
+
+    /// True if another writer may still continue its unfinished line.
+    fn has_to_wait(&self, writer: Writer) -> bool {
+        let is_begun = self.begun_by.is_some_and(|begun_by| begun_by != writer);
+        let is_patient = self.patience > Duration::ZERO && writer != Writer::Launcher;
+        is_begun && is_patient && !self.is_abandoned
+    }
+
+    fn defer(&mut self, writer: Writer, label: &[u8], text: &[u8]) {
+        let now = Instant::now();
+        self.deferred_since.get_or_insert(now);
+        self.deferred_until.get_or_insert(now + self.patience);
+        self.deferred_bytes += text.len();
+        match self.deferred.back_mut() {
+            Some(last) if last.writer == writer && last.label == label => {
+                last.text.extend_from_slice(text);
+            }
+            _ => {
+                let (label, text) = (label.to_vec(), text.to_vec());
+                self.deferred.push_back(DeferredText { writer, label, text });
+            }
+        }
+        if self.deferred_bytes > DEFERRED_MAX {
+            self.end_line();
+        }
+    }
+
+    /// Queues deferred text up to the next unfinished line.
+    fn put_deferred(&mut self) {
+        loop {
+            // A writer continues its own line at any time.
+            let at = match self.begun_by.filter(|_| !self.is_abandoned) {
+                Some(writer) => self.deferred.iter().position(|text| text.writer == writer),
+                None => Some(0),
+            };
+            let Some(DeferredText { writer, label, text }) =
+                at.and_then(|at| self.deferred.remove(at))
+            else {
+                break;
+            };
+            self.deferred_bytes -= text.len();
+            self.put_now(writer, &label, &text);
+        }
+        let begun_at = (!self.deferred.is_empty()).then(Instant::now);
+        self.deferred_since = begun_at;
+        self.deferred_until = begun_at.map(|now| now + self.patience);
+    }
+
+    fn drop_deferred(&mut self) {
+        self.deferred = VecDeque::new();
+        self.deferred_bytes = 0;
+        self.deferred_since = None;
+        self.deferred_until = None;
+    }
+
+    /// Waits no longer for the end of the unfinished line.
+    pub(crate) fn end_line(&mut self) {
+        self.is_abandoned = true;
+        self.put_deferred();
+    }
+
+    /// Notes that a writer, whose stream has ended, continues no line.
+    fn end_writer(&mut self, writer: Writer) {
+        if self.begun_by == Some(writer) {
+            self.end_line();
+        }
+    }
+
+    /// Time at which the unfinished line is ended, since text of other writers waits for its end.
+    pub(crate) const fn deferred_until(&self) -> Option<Instant> {
+        self.deferred_until
+    }
+
+    /// Extends this time by the patience of the place, up to a limit. Returns false if that is reached.
+    pub(crate) fn extend_deferral(&mut self, now: Instant) -> bool {
+        let limit = self.deferred_since.map(|since| since + DEFERRAL_MAX);
+        let is_within = limit.is_some_and(|limit| now < limit);
+        if is_within {
+            self.deferred_until = Some(now + self.patience);
+        }
+        is_within
+    }
+
+    /// Writer of the last line, if that is unfinished.
+    pub(crate) const fn begun_by(&self) -> Option<Writer> {
+        self.begun_by
+    }
+
+    fn put_now(&mut self, writer: Writer, label: &[u8], text: &[u8]) {
+        let Some(last) = text.last() else { return };
         self.wipe();
-        let mut goes_on = self.goes_on(writer);
+        let mut goes_on = self.begun_by == Some(writer);
         if self.begun_by.is_some() && !goes_on {
             self.waiting.extend_from_slice(if self.raw_for.is_some() { b"\r\n" } else { b"\n" });
         }
         let is_raw = self.raw_for.is_some_and(|raw| raw != writer);
         let mut returned = std::mem::replace(&mut self.has_returned, *last == b'\r') && goes_on;
         self.begun_by = (*last != b'\n').then_some(writer);
+        self.is_abandoned = false;
         if label.is_empty() && !is_raw {
             return self.waiting.extend_from_slice(text);
         }
@@ -291,13 +436,14 @@ impl Outlet {
         }
     }
 
-    /// Queues the end of a stream of a rank, if the queue is sent to the head.
+    /// Notes the end of a stream of a rank. The queue of a node has a record for it.
     pub(crate) fn put_end(&mut self, owner: StreamOwner, stream: Stream) {
-        if self.target.is_none() {
-            self.put_open();
-            let StreamOwner { group: job, rank } = owner;
-            OutputRecord::Ended { job, rank, stream }.append(&mut self.waiting);
+        if self.target.is_some() {
+            return self.end_writer(Writer::Rank(owner, stream));
         }
+        self.put_open();
+        let StreamOwner { group: job, rank } = owner;
+        OutputRecord::Ended { job, rank, stream }.append(&mut self.waiting);
     }
 
     /// Takes all queued records, to send them to the head.
@@ -334,7 +480,9 @@ impl Outlet {
 
     /// True if the next text of `writer` continues its unfinished line.
     pub(crate) fn goes_on(&self, writer: Writer) -> bool {
-        self.begun_by == Some(writer)
+        let mut deferred = self.deferred.iter().rev();
+        let last = deferred.find(|text| text.writer == writer);
+        self.begun_by == Some(writer) || last.is_some_and(|last| !last.text.ends_with(b"\n"))
     }
 
     /// Writes as much as the reader takes.
@@ -364,6 +512,9 @@ impl Outlet {
         self.written = 0;
         self.waiting.clear();
         self.waiting.shrink_to(FULL);
+        if self.state != OutletState::Open {
+            self.drop_deferred();
+        }
         match self.state {
             OutletState::Open => Flushed::All,
             OutletState::Closed => Flushed::Closed,
@@ -392,6 +543,12 @@ pub(crate) const SHARED_BYTES: usize = 1024;
 /// With this much waiting, lines of the launcher are dropped: more than any sensible run reports.
 const OWN_MAX: usize = 1 << 20;
 
+/// Maximum size of text that waits for the end of a line of another rank.
+const DEFERRED_MAX: usize = 1 << 20;
+
+/// Maximum time for which it waits for a rank that continues its line without an end.
+const DEFERRAL_MAX: Duration = Duration::from_secs(10);
+
 /// Message if lines of the launcher itself were dropped.
 fn sentences_dropped(count: u64) -> String {
     format!("{count} lines of the launcher were dropped here because standard error was not read")
@@ -405,10 +562,16 @@ mod tests {
 
     const A: Writer = Writer::Rank(StreamOwner { group: 0, rank: 0 }, Stream::Out);
     const B: Writer = Writer::Rank(StreamOwner { group: 0, rank: 1 }, Stream::Out);
+    const C: Writer = Writer::Rank(StreamOwner { group: 0, rank: 2 }, Stream::Out);
+
+    fn outlet_with(patience: Duration) -> Outlet {
+        let null = OwnedFd::from(File::open("/dev/null").unwrap());
+        Outlet::new(Target::file(null), patience)
+    }
 
     /// Expected output after all `texts` were put.
     fn put(texts: &[(Writer, &str, &str)]) -> String {
-        let mut outlet = Outlet::new(Target::file(OwnedFd::from(File::open("/dev/null").unwrap())));
+        let mut outlet = outlet_with(Duration::ZERO);
         for (writer, label, text) in texts {
             outlet.put(*writer, label.as_bytes(), text.as_bytes());
         }
@@ -426,15 +589,14 @@ mod tests {
 
     #[test]
     fn sign_of_life_is_gone_before_anything_else_comes() {
-        let null = || Target::file(OwnedFd::from(File::open("/dev/null").unwrap()));
         let shown = |outlet: Outlet| String::from_utf8(outlet.waiting).unwrap();
-        let mut outlet = Outlet::new(null());
+        let mut outlet = outlet_with(Duration::ZERO);
         outlet.set_status(Some("1 of 2"));
         outlet.set_status(Some("2 of 2"));
         outlet.put(A, b"", b"text\n");
         outlet.set_status(None);
         assert_eq!(shown(outlet), "1 of 2\r\x1b[K2 of 2\r\x1b[Ktext\n");
-        let mut outlet = Outlet::new(null());
+        let mut outlet = outlet_with(Duration::ZERO);
         outlet.put(A, b"", b"name? ");
         outlet.set_status(Some("1 of 2"));
         assert_eq!(shown(outlet), "name? ");
@@ -443,7 +605,7 @@ mod tests {
     #[test]
     fn sentences_of_the_launcher_are_bounded_and_dropped_ones_are_counted() {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
-        let mut outlet = Outlet::new(Target::file(writer));
+        let mut outlet = Outlet::new(Target::file(writer), Duration::ZERO);
         let sentence = "x".repeat(1000);
         for _ in 0..5000 {
             outlet.write_message(&sentence);
@@ -476,6 +638,55 @@ mod tests {
     fn line_goes_on_where_no_other_output_came_between() {
         let label = "[0] ";
         assert_eq!(put(&[(A, label, "name? "), (A, label, "Ann\nb")]), "[0] name? Ann\n[0] b");
+    }
+
+    /// Output of an outlet with patience after these texts.
+    fn put_patiently(texts: &[(Writer, &str, &str)]) -> Outlet {
+        let mut outlet = outlet_with(Duration::from_secs(60));
+        for (writer, label, text) in texts {
+            outlet.put(*writer, label.as_bytes(), text.as_bytes());
+        }
+        outlet
+    }
+
+    fn waiting(outlet: &Outlet) -> &str {
+        std::str::from_utf8(&outlet.waiting).unwrap()
+    }
+
+    #[test]
+    fn text_of_others_waits_for_the_end_of_an_unfinished_line() {
+        let texts = [(A, "[0] ", "a"), (B, "[1] ", "b\n"), (C, "[2] ", "c"), (B, "[1] ", "d\n")];
+        let mut outlet = put_patiently(&texts);
+        assert_eq!(waiting(&outlet), "[0] a");
+        assert!(outlet.deferred_until().is_some() && outlet.goes_on(C) && !outlet.goes_on(B));
+        // The end of one line, and the begin of the next.
+        outlet.put(A, b"[0] ", b" end\nnext");
+        assert_eq!(waiting(&outlet), "[0] a end\n[1] b\n[2] c");
+        outlet.put(C, b"[2] ", b" end\n");
+        assert_eq!(waiting(&outlet), "[0] a end\n[1] b\n[2] c end\n[1] d\n[0] next");
+        assert_eq!(outlet.deferred_until(), None);
+    }
+
+    #[test]
+    fn unfinished_line_is_ended_when_its_writer_or_the_patience_is_at_its_end() {
+        let texts = [(A, "", "a"), (B, "", "b\n")];
+        let mut outlet = put_patiently(&texts);
+        outlet.put_end(StreamOwner { group: 0, rank: 0 }, Stream::Out);
+        assert_eq!((waiting(&outlet), outlet.deferred_until()), ("a\nb\n", None));
+        let mut outlet = put_patiently(&texts);
+        outlet.end_line();
+        outlet.put(A, b"", b" end\n");
+        assert_eq!(waiting(&outlet), "a\nb\n end\n");
+        // Text of ranks precedes a message about them.
+        let mut outlet = put_patiently(&texts);
+        outlet.put(Writer::Launcher, b"", b"!\n");
+        assert_eq!(waiting(&outlet), "a\nb\n!\n");
+        let mut outlet = put_patiently(&texts);
+        outlet.put(B, b"", "x\n".repeat(DEFERRED_MAX / 2).as_bytes());
+        assert!(waiting(&outlet).starts_with("a\nb\nx\n"));
+        let now = Instant::now();
+        let mut outlet = put_patiently(&texts);
+        assert!(outlet.extend_deferral(now) && !outlet.extend_deferral(now + 2 * DEFERRAL_MAX));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::line_buffer::LineBuffer;
 use super::merge::LineMerge;
 use super::outlet::{Flushed, Writer};
 use super::pattern::PatternError;
-use super::places::{PlaceChange, Places};
+use super::places::{PassOn, PlaceChange, Places};
 use crate::numbers::index;
 use crate::numbers::number;
 use crate::poller::{Interest, Poller, Token};
@@ -25,7 +25,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -43,8 +43,10 @@ pub(crate) struct Outputs {
     open_count: usize,
     /// Total size of all unfinished lines.
     held_bytes: usize,
-    /// Unfinished lines on a terminal, with the moment at which they are shown.
+    /// Unfinished lines that are held, with the moment at which they are passed on.
     unfinished: BTreeSet<(Instant, u32, Stream)>,
+    /// By place: pipes whose last line is unfinished, whether it is held or passed on.
+    open_lines: BTreeMap<u32, BTreeSet<(u32, Stream)>>,
     /// Buffer shared by all reads. Only memory that output has once filled is ever touched.
     scratch: Vec<u8>,
     /// Copy of the output for tools, if they are admitted: process, stream and text, which is empty at the
@@ -65,7 +67,9 @@ struct OutputPipe {
     seat: StreamOwner,
     way: LineTreatment,
     lines: LineBuffer,
-    /// Time at which its unfinished line is shown, if at all.
+    /// True if its last line is unfinished, whether it is held or passed on.
+    is_unfinished: bool,
+    /// Time at which its unfinished line is passed on, if at all.
     shown_at: Option<Instant>,
 }
 
@@ -104,6 +108,7 @@ impl Outputs {
             open_count: 0,
             held_bytes: 0,
             unfinished: BTreeSet::new(),
+            open_lines: BTreeMap::new(),
             scratch: Vec::with_capacity(SCRATCH),
             tapped: None,
         })
@@ -273,18 +278,124 @@ impl Outputs {
         let shown_at = self.unfinished.first().map(|(at, ..)| *at);
         let merge = self.merge.as_ref().and_then(LineMerge::deadline);
         let gather = self.gather.as_ref().and_then(Gather::deadline);
-        [shown_at, gather, merge].into_iter().flatten().min()
+        [shown_at, gather, merge, self.places.deadline()].into_iter().flatten().min()
     }
 
-    /// Shows unfinished lines that are due (they may be prompts), and lines that have waited long enough
-    /// for equal ones.
+    /// Passes on unfinished lines that are due (they may be prompts), and lines that have waited long enough
+    /// for equal ones, or for the end of a line of another rank.
     pub(crate) fn tick(&mut self, now: Instant) {
         while let Some(&(at, process, stream)) = self.unfinished.first()
             && at <= now
         {
-            self.let_go(stream, process, true);
+            self.pass_on_unfinished(stream, process, now);
+        }
+        for (place, writer) in self.places.overdue(now) {
+            self.end_line(place, writer, now);
         }
         gathered::tick(self, now);
+    }
+
+    /// Passes on the unfinished line of a rank if it rests and cannot meet that of another.
+    fn pass_on_unfinished(&mut self, stream: Stream, process: u32, now: Instant) {
+        let pipe =
+            self.pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        let Some(pipe) = pipe else { return };
+        if let Some(at) = pipe.shown_at.take() {
+            self.unfinished.remove(&(at, process, stream));
+        }
+        let (place, copy) = (pipe.place, pipe.copy);
+        if self.places.pass_on(place) == PassOn::AtRestAlone {
+            if !self.is_alone(place, copy) {
+                // The end of the other line arms the timer again.
+                return;
+            }
+            // A line whose rest is in the pipe does not rest.
+            if self.places.is_full(place) || self.has(stream, process, PollFlags::IN) {
+                return self.arm(stream, process, now);
+            }
+        }
+        self.let_go(stream, process, true);
+    }
+
+    /// Ends the unfinished line of a writer, since text of others waits for its end; later if the rest of the
+    /// line has arrived already.
+    fn end_line(&mut self, place: u32, writer: Writer, now: Instant) {
+        let open_lines = self.open_lines.get(&place).into_iter().flatten();
+        let mut of_writer = open_lines.filter(|(process, stream)| {
+            let pipe =
+                self.pipes.get(index(*process)).and_then(|pipes| pipes[stream.index()].as_ref());
+            pipe.is_some_and(|pipe| Writer::Rank(pipe.seat, *stream) == writer)
+        });
+        let continues = self.places.is_full(place)
+            || of_writer.any(|(process, stream)| self.has(*stream, *process, PollFlags::IN));
+        let Some(outlet) = self.places.outlet(place) else { return };
+        if !continues || !outlet.extend_deferral(now) {
+            outlet.end_line();
+        }
+    }
+
+    /// True if only one rank has an unfinished line at a place and at that of its copy.
+    fn is_alone(&self, place: u32, copy: Option<u32>) -> bool {
+        [Some(place), copy].into_iter().flatten().all(|place| {
+            let count = self.open_lines.get(&place).map_or(0, BTreeSet::len);
+            count <= 1 || self.places.pass_on(place) != PassOn::AtRestAlone
+        })
+    }
+
+    /// Notes if the last line of a rank is unfinished. The end of a line lets the only other one go on.
+    fn set_unfinished(&mut self, stream: Stream, process: u32, is_unfinished: bool) {
+        let pipe =
+            self.pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        let Some(pipe) = pipe.filter(|pipe| pipe.is_unfinished != is_unfinished) else { return };
+        pipe.is_unfinished = is_unfinished;
+        for place in [Some(pipe.place), pipe.copy].into_iter().flatten() {
+            let at_place = self.open_lines.entry(place).or_default();
+            if is_unfinished {
+                at_place.insert((process, stream));
+                continue;
+            }
+            at_place.remove(&(process, stream));
+            let only = at_place.first().copied().filter(|_| at_place.len() == 1);
+            if at_place.is_empty() {
+                self.open_lines.remove(&place);
+            }
+            if let Some((process, stream)) = only {
+                self.arm(stream, process, Instant::now());
+            }
+        }
+    }
+
+    /// Has the held part of an unfinished line passed on if it rests from this time on, unless it is due already.
+    fn arm(&mut self, stream: Stream, process: u32, since: Instant) {
+        let Self { pipes, places, gather, unfinished, .. } = self;
+        let pipe = pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        let is_held =
+            |pipe: &&mut OutputPipe| pipe.lines.held_bytes() > 0 && pipe.shown_at.is_none();
+        let Some(pipe) = pipe.filter(is_held) else { return };
+        let rest = match (&pipe.way, gather) {
+            // It may become a line that others write, too.
+            (LineTreatment::Gathered, Some(gather))
+                if places.pass_on(pipe.place) == PassOn::AtRestAlone =>
+            {
+                gather.wait()
+            }
+            _ => Some(QUIET),
+        };
+        if let Some(rest) = rest {
+            let at = since + rest.max(QUIET);
+            pipe.shown_at = Some(at);
+            unfinished.insert((at, process, stream));
+        }
+    }
+
+    /// Has the held part of an unfinished line passed on at this time.
+    fn arm_at(&mut self, stream: Stream, process: u32, at: Instant) {
+        let Self { pipes, unfinished, .. } = self;
+        let pipe = pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        if let Some(pipe) = pipe {
+            pipe.shown_at = Some(at);
+            unfinished.insert((at, process, stream));
+        }
     }
 
     /// Writes as much as the readers take, and pauses ranks with slow readers.
@@ -405,8 +516,17 @@ impl Outputs {
         let needed = self.pipes.len().max(index(process) + 1);
         self.pipes.resize_with(needed, || [None, None]);
         let copy = self.places.copy_of(stream).filter(|copy| *copy != place);
-        let (lines, shown_at, is_held) = (LineBuffer::default(), None, false);
-        let pipe = OutputPipe { fd, place, copy, is_held, seat, way, lines, shown_at };
+        let pipe = OutputPipe {
+            fd,
+            place,
+            copy,
+            is_held: false,
+            seat,
+            way,
+            lines: LineBuffer::default(),
+            is_unfinished: false,
+            shown_at: None,
+        };
         self.pipes[index(process)][stream.index()] = Some(pipe);
         self.open_count += 1;
     }
@@ -414,6 +534,7 @@ impl Outputs {
     /// Closes a pipe and writes its unfinished line.
     fn end(&mut self, stream: Stream, process: usize) {
         self.let_go(stream, number(process), false);
+        self.set_unfinished(stream, number(process), false);
         let Some(pipe) = self.pipes[process][stream.index()].take() else { return };
         self.open_count -= 1;
         if let Some(tapped) = &mut self.tapped {
@@ -423,6 +544,9 @@ impl Outputs {
             tapped.extend(ended.map(|of| (number(process), of, Vec::new())));
         }
         self.places.leave(pipe.place);
+        if let Some(outlet) = pipe.copy.and_then(|copy| self.places.outlet(copy)) {
+            outlet.put_end(pipe.seat, stream);
+        }
         let Some(outlet) = self.places.outlet(pipe.place) else { return };
         match (&pipe.way, &mut self.gather) {
             (LineTreatment::Gathered, Some(gather)) => gather.close(stream, pipe.seat, outlet),
@@ -472,7 +596,7 @@ impl Outputs {
         if let Some(tapped) = &mut self.tapped {
             tapped.push((process, stream, text.to_vec()));
         }
-        let is_terminal = places.is_terminal(pipe.place);
+        let pass_on = places.pass_on(pipe.place);
         let Some(outlet) = places.outlet(pipe.place) else { return };
         let (seat, writer) = (pipe.seat, Writer::Rank(pipe.seat, stream));
         self.held_bytes -= pipe.lines.held_bytes();
@@ -480,6 +604,13 @@ impl Outputs {
             (LineTreatment::Raw, _) => outlet.put(writer, b"", text),
             (LineTreatment::Gathered, Some(gather)) => {
                 pipe.lines.push(text, |piece| gather.push((stream, seat), (piece, held), outlet));
+            }
+            (way, _) if pass_on == PassOn::AtOnce => {
+                let label = label(labels, seat, way);
+                outlet.put(writer, &label, text);
+                if let Some(outlet) = pipe.copy.and_then(|copy| places.outlet(copy)) {
+                    outlet.put(writer, &label, text);
+                }
             }
             (way, _) => {
                 let label = label(labels, seat, way);
@@ -499,14 +630,17 @@ impl Outputs {
         if let Some(at) = shown_at {
             self.unfinished.remove(&(at, process, stream));
         }
+        if !matches!(pipe.way, LineTreatment::Raw) {
+            self.set_unfinished(stream, process, !text.ends_with(b"\n"));
+        }
         if held > LINE_MAX || self.held_bytes > HELD_MAX {
             self.let_go(stream, process, true);
-        } else if held > 0 && is_terminal {
+        } else if held > 0 {
             // A line that overwrites itself, as a progress bar, may never rest.
-            let at = shown_at.filter(|_| text.contains(&b'\r'));
-            let at = at.unwrap_or_else(|| Instant::now() + QUIET);
-            pipe.shown_at = Some(at);
-            self.unfinished.insert((at, process, stream));
+            match shown_at.filter(|_| text.contains(&b'\r')) {
+                Some(at) => self.arm_at(stream, process, at),
+                None => self.arm(stream, process, Instant::now()),
+            }
         }
     }
 
@@ -590,6 +724,6 @@ const LINE_MAX: usize = 1 << 20;
 /// Maximum size of all unfinished lines together; beyond it the next one goes out in pieces.
 const HELD_MAX: usize = 32 << 20;
 
-/// On a terminal, an unfinished line without further text for this long is shown. Short enough for a
-/// prompt, long enough for a program that writes a line in two pieces.
+/// An unfinished line without further text for this long is passed on. Short enough for a prompt, long enough
+/// for a program that writes a line in two pieces.
 const QUIET: Duration = Duration::from_millis(100);

@@ -14,6 +14,7 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// All places, by numbers that are never reused.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct Places {
     copies: bool,
     /// True if directories of files are created.
     makes_directories: bool,
+    /// True if bytes of ranks are passed on as soon as they are read.
+    is_unbuffered: bool,
     /// Number of digits of the number of ranks, by job.
     widths: BTreeMap<u32, usize>,
     /// True if both streams of a rank share a pipe.
@@ -36,6 +39,8 @@ pub(crate) struct Places {
     next: u32,
     /// Places with pending output.
     pending: BTreeSet<u32>,
+    /// Places where text waits for the end of a line of another rank.
+    deferring: BTreeSet<u32>,
     /// Output was lost, and that was reported.
     has_failed: bool,
     /// Number of bytes that all readers together have taken.
@@ -53,6 +58,17 @@ pub(crate) enum PlaceChange {
     Closed(u32),
 }
 
+/// Time at which an unfinished line is passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PassOn {
+    /// As soon as its bytes are read.
+    AtOnce,
+    /// When it has not continued for a while: it may be a prompt.
+    AtRest,
+    /// Likewise, while no other rank has an unfinished line at the same place.
+    AtRestAlone,
+}
+
 /// An outlet with its state.
 #[derive(Debug)]
 struct Place {
@@ -62,6 +78,7 @@ struct Place {
     /// Number of pipes that lead or will lead here, for a file.
     uses: usize,
     is_terminal: bool,
+    pass_on: PassOn,
     /// The poller reports when it takes more.
     watched: Option<Interest>,
     /// Its full state was reported.
@@ -81,36 +98,41 @@ impl Places {
         let ours = if streams_are_one() { [0, 0] } else { [0, 1] };
         let places = Stream::BOTH.into_iter().zip(ours).rev();
         let [out, errors] = settings.patterns();
+        let is_unbuffered = settings.unbuffered;
         Ok(Self {
             patterns: [pattern(&out)?, pattern(&errors)?],
             copies: settings.copies,
             makes_directories: settings.directory.is_some(),
+            is_unbuffered,
             widths: BTreeMap::new(),
             are_one: Self::are_one(settings),
             all: places
-                .map(|(stream, number)| (number, Place::new(Target::ours(stream))))
+                .map(|(stream, number)| (number, Place::new(Target::ours(stream), is_unbuffered)))
                 .collect(),
             files: BTreeMap::new(),
             ours,
             next: 2,
             pending: BTreeSet::new(),
+            deferring: BTreeSet::new(),
             has_failed: false,
             written_bytes: 0,
         })
     }
 
-    /// Prepares the one place of a node whose output goes to the head. With `are_one`, both streams of a rank
-    /// are one pipe. An unfinished line is sent after a while if it `shows_prompts`. With `positions`, equal
-    /// lines are written once.
+    /// Prepares the one place of a node whose output goes to the head, which decides when unfinished lines are
+    /// passed on. With `are_one`, both streams of a rank are one pipe. With `positions`, equal lines are
+    /// written once.
     pub(crate) fn of_node(
-        (are_one, shows_prompts): (bool, bool),
+        (are_one, is_unbuffered): (bool, bool),
         positions: Option<TextPositions>,
     ) -> Self {
-        let place = Place { is_terminal: shows_prompts, ..Place::of(Outlet::of_node(positions)) };
+        let pass_on = if is_unbuffered { PassOn::AtOnce } else { PassOn::AtRest };
+        let place = Place { pass_on, ..Place::of(Outlet::of_node(positions)) };
         Self {
             patterns: [None, None],
             copies: false,
             makes_directories: false,
+            is_unbuffered,
             widths: BTreeMap::new(),
             are_one,
             all: BTreeMap::from([(0, place)]),
@@ -118,6 +140,7 @@ impl Places {
             ours: [0, 0],
             next: 2,
             pending: BTreeSet::new(),
+            deferring: BTreeSet::new(),
             has_failed: false,
             written_bytes: 0,
         }
@@ -216,6 +239,27 @@ impl Places {
         self.all.get(&number).is_some_and(|place| place.is_terminal)
     }
 
+    /// Time at which an unfinished line is passed on to a place.
+    pub(crate) fn pass_on(&self, number: u32) -> PassOn {
+        self.all.get(&number).map_or(PassOn::AtRest, |place| place.pass_on)
+    }
+
+    /// Time of the next line that is ended because text of others waits for its end.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let places = self.deferring.iter().filter_map(|number| self.all.get(number));
+        places.filter_map(|place| place.outlet.deferred_until()).min()
+    }
+
+    /// Places where such a line is due, with its writers.
+    pub(crate) fn overdue(&self, now: Instant) -> Vec<(u32, Writer)> {
+        let writer_of = |number: &u32| {
+            let outlet = &self.all.get(number)?.outlet;
+            outlet.deferred_until().filter(|until| *until <= now)?;
+            Some((*number, outlet.begun_by()?))
+        };
+        self.deferring.iter().filter_map(writer_of).collect()
+    }
+
     /// Sets the writer that terminals are raw for; other text then gets a carriage return at line ends.
     pub(crate) fn set_raw(&mut self, writer: Option<Writer>) {
         for place in self.all.values_mut().filter(|place| place.is_terminal) {
@@ -264,6 +308,10 @@ impl Places {
             let Some(place) = self.all.get_mut(&number) else { continue };
             let flushed = place.outlet.flush();
             self.written_bytes += place.outlet.take_written();
+            match place.outlet.deferred_until() {
+                Some(_) => self.deferring.insert(number),
+                None => self.deferring.remove(&number),
+            };
             let is_waiting = flushed == Flushed::Waiting;
             place.watch(number, is_waiting, poller)?;
             waiting.extend(is_waiting.then_some(number));
@@ -286,7 +334,7 @@ impl Places {
                 }
                 _ => {}
             }
-            if !is_waiting {
+            if !is_waiting && !self.deferring.contains(&number) {
                 self.check_complete(number);
             }
         }
@@ -296,7 +344,7 @@ impl Places {
 
     /// True if all output so far is written.
     pub(crate) fn are_flushed(&self) -> bool {
-        self.pending.is_empty()
+        self.pending.is_empty() && self.deferring.is_empty()
     }
 
     /// Number of bytes that all readers together have taken.
@@ -353,7 +401,7 @@ impl Places {
     }
 
     fn add(&mut self, name: PathBuf, target: Target) {
-        let place = Place { file: Some(name.clone()), ..Place::new(target) };
+        let place = Place { file: Some(name.clone()), ..Place::new(target, self.is_unbuffered) };
         self.all.insert(self.next, place);
         self.files.insert(name, Some(self.next));
         self.next += 1;
@@ -368,14 +416,20 @@ impl Places {
 }
 
 impl Place {
-    fn new(target: Target) -> Self {
+    fn new(target: Target, is_unbuffered: bool) -> Self {
         let is_terminal = target.is_terminal();
-        Self { is_terminal, ..Self::of(Outlet::new(target)) }
+        let (pass_on, patience) = match is_unbuffered {
+            true => (PassOn::AtOnce, BRIEF_PATIENCE),
+            false if is_terminal => (PassOn::AtRest, Duration::ZERO),
+            false => (PassOn::AtRestAlone, PATIENCE),
+        };
+        Self { is_terminal, pass_on, ..Self::of(Outlet::new(target, patience)) }
     }
 
     const fn of(outlet: Outlet) -> Self {
         Self {
             is_terminal: false,
+            pass_on: PassOn::AtRest,
             outlet,
             file: None,
             uses: 0,
@@ -392,6 +446,13 @@ impl Place {
         poller.rewatch(Token::Outlet(number), source, change)
     }
 }
+
+/// Time for which an unfinished line that was passed on keeps lines of other ranks waiting: long enough for the
+/// rest of most lines, short enough for a reader who waits for both.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The same where all bytes are passed on at once.
+const BRIEF_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Message if output cannot be written, to the launcher's own streams or to a file.
 fn output_lost(file: Option<&Path>, why: impl Display) -> String {

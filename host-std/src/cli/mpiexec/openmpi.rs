@@ -3,7 +3,7 @@
 use super::policies::{
     append, assignment, bound_to_core, by_core, cpu_list, display, export, mca, modifier, output,
     output_files, pmix_mca, ppr, prefix, prepend, prte_mca, rank_by, runtime_options, sockets,
-    tune, with_ft,
+    stream_buffering, tune, with_ft,
 };
 use super::reader::FORWARDED;
 use super::table::HydraEffect::{
@@ -84,7 +84,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["output-filename", "output-directory"], Options("--output-dir --copy-output", output_files))
         .note("`DIR/1/rank.0/stdout` and so on; `:nocopy` keeps it from the launcher's own streams"),
     flag(&["merge-stderr-to-stdout"], Whole("merge-stderr", yes)),
-    word(&["stream-buffering", "stream"], Only(&["0", "1"], "lines are passed on at once; leave it out")),
+    word(&["stream-buffering", "stream"], Options("--unbuffered", stream_buffering))
+        .note("`0`; `1` is the default, and `2` is not supported"),
     word(&["xml-file"], Refused("'--result FILE' writes a report as JSON")),
     flag(&["xml"], Refused("'--result FILE' writes a report as JSON")),
     word(&["xterm"], Terminals).note("`xterm -e` starts these ranks; `all` and `-1` are all of them"),

@@ -322,7 +322,8 @@ pub(super) fn output(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
             "dir" | "directory" => found.extend(output_files(argument.as_ref(), context)?),
             "file" | "filename" => found.extend(one_file_each(argument)?),
             "nocopy" => found.push(("copy-output", "false".into())),
-            "raw" => {}
+            "" => {}
+            "raw" => found.push(("unbuffered", "true".into())),
             "merge" | "merge-stderr-to-stdout" => found.push(("merge-stderr", "true".into())),
             _ => {
                 return Err(format!(
@@ -343,6 +344,17 @@ pub(super) fn output_files(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     }
     let copies = !pieces.any(|piece| piece.eq_ignore_ascii_case("nocopy"));
     Ok(vec![("output-dir", directory.into()), ("copy-output", copies.to_string().into())])
+}
+
+/// `--stream-buffering 0`. Lines are the default, and blocks of a fixed size are not supported.
+pub(super) fn stream_buffering(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    match text(value)? {
+        "0" => Ok(vec![("unbuffered", "true".into())]),
+        "1" => Ok(Vec::new()),
+        _ => Err("lines are passed on when they are complete; '0' passes on all bytes at once, and '1' is \
+                  the default"
+            .to_owned()),
+    }
 }
 
 /// `--output file=NAME`.

@@ -66,7 +66,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["i", "input"], Options("--stdin --stdin-file", input))
         .note("`all` (the default), `none`, a rank, or a file"),
     word(&["open-mode"], Only(&["t"], "files are emptied when they are opened")),
-    flag(&["u", "unbuffered"], Only(&[""], "")).note("what ranks have written is passed on at once"),
+    flag(&["u", "unbuffered"], Whole("unbuffered", yes)),
     flag(&["pty"], Several(&[("pty", |_| Ok("0".into())), ("stdin", |_| Ok("0".into()))])),
     // The end.
     word(&["t", "time"], Whole("timeout", time)).note("minutes, or `D-HH:MM:SS`; 0 is no limit"),

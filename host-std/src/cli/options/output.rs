@@ -85,6 +85,12 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings, on| settings.output.merges_errors = on,
         |settings| settings.output.merges_errors,
     ),
+    Output.switch(
+        "unbuffered",
+        "pass on what ranks write at once, in lines or not, also while lines of other ranks are unfinished",
+        |settings, on| settings.output.unbuffered = on,
+        |settings| settings.output.unbuffered,
+    ),
     Output.value(
         "stdin",
         "RANKS",

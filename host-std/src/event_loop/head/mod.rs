@@ -181,7 +181,7 @@ impl HeadLoop {
         }
         let mut servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller)?;
         let of_rank = input.terminal.as_ref().map(HeadTerminal::describe);
-        let mut first = describe(config, &placed, (outputs.is_watched_by_user(), of_rank))?;
+        let mut first = describe(config, &placed, of_rank)?;
         let mut reports = servers.instructions();
         if let Some(node) = config.dial_in_node {
             let (listen, web) = (config.listen.as_ref(), config.web.as_ref());
@@ -382,7 +382,7 @@ impl HeadLoop {
 fn describe(
     config: &Config,
     placed: &PlacedHosts,
-    (shows_prompts, terminal): (bool, Option<TerminalMessage>),
+    terminal: Option<TerminalMessage>,
 ) -> Result<JobMessage, String> {
     let Settings { job, nodes, environment, output, placement, ending, watching, tracing, .. } =
         &config.settings;
@@ -416,7 +416,7 @@ fn describe(
             terminal,
             output: NodeOutput {
                 are_one: Places::are_one(output),
-                shows_prompts,
+                is_unbuffered: output.unbuffered,
                 gather: NodeGather::of(output),
             },
         },

@@ -12,7 +12,7 @@ use crate::placement::PlacedHosts;
 use crate::stream::Stream;
 use pmi_tree::TreeConfig;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ use std::time::Duration;
 pub(crate) struct NodeOutput {
     /// True if both output streams of a rank are one pipe, which keeps the order of writes to both.
     pub(crate) are_one: bool,
-    /// True if an unfinished line is sent after a while, since it may be a prompt on a terminal.
-    pub(crate) shows_prompts: bool,
+    /// True if bytes of ranks are sent as soon as they are read.
+    pub(crate) is_unbuffered: bool,
     /// Lines that are gathered before.
     pub(crate) gather: Option<NodeGather>,
 }
@@ -30,17 +30,18 @@ pub(crate) struct NodeOutput {
 impl Outputs {
     /// Prepares the output of a node of this tree, whose lines go to the head of the run.
     pub(crate) fn of_node(output: NodeOutput, tree: TreeConfig) -> Self {
-        let NodeOutput { are_one, shows_prompts, gather } = output;
+        let NodeOutput { are_one, is_unbuffered, gather } = output;
         let positions = gather.map(|_| TextPositions::new(tree.node.0));
         Self {
             labels: Labels::none(),
             gather: gather.map(|gather| Gather::of_node(gather.at_rank(&tree))),
             merge: gather.map(|gather| LineMerge::new(tree, gather.at_node(&tree))),
-            places: Places::of_node((are_one, shows_prompts), positions),
+            places: Places::of_node((are_one, is_unbuffered), positions),
             pipes: Vec::new(),
             open_count: 0,
             held_bytes: 0,
             unfinished: BTreeSet::new(),
+            open_lines: BTreeMap::new(),
             scratch: Vec::with_capacity(SCRATCH),
             tapped: None,
         }
@@ -175,7 +176,7 @@ mod tests {
     /// Records of a node of eight ranks, which have written these lines one after the other and ended.
     fn records(gather: Option<NodeGather>, lines: impl Fn(u32) -> String) -> Vec<u8> {
         let poller = Poller::new().unwrap();
-        let output = NodeOutput { are_one: false, shows_prompts: false, gather };
+        let output = NodeOutput { are_one: false, is_unbuffered: false, gather };
         let mut outputs = Outputs::of_node(output, TREE);
         outputs.prepare(0, 8).unwrap();
         let mut records = Vec::new();
@@ -256,7 +257,7 @@ mod tests {
     #[test]
     fn lines_of_a_rank_that_starts_after_the_end_of_all_others_are_sent() {
         let poller = Poller::new().unwrap();
-        let node = NodeOutput { are_one: true, shows_prompts: false, gather: Some(GATHER) };
+        let node = NodeOutput { are_one: true, is_unbuffered: false, gather: Some(GATHER) };
         let mut outputs = Outputs::of_node(node, TREE);
         outputs.prepare(0, 2).unwrap();
         outputs.expect_no_more(None);

@@ -35,9 +35,7 @@ pub(crate) fn failure(
         Failure::AgentInterrupted { host, signal: number } => {
             return agent_interrupted(host, *number, running);
         }
-        Failure::Start { rank, why, code } => {
-            format!("{} could not be started: {why}{}", who(rank), start_hint(*code))
-        }
+        Failure::Start { rank, why, .. } => format!("{} could not be started: {why}", who(rank)),
         Failure::Ended { rank, ending, phase } => {
             let hint = closed_descriptor_hint(plan, *rank, (*ending, *phase));
             format!("{} {}{hint}", who(rank), ended(*ending, *phase))
@@ -379,28 +377,39 @@ fn agent_interrupted(host: &str, number: i32, running: usize) -> String {
     )
 }
 
-fn start_hint(code: u8) -> &'static str {
-    match code {
-        127 => "; the file exists, so the interpreter that it names is missing",
-        126 => {
-            "; a script must begin with '#!' and its interpreter, a binary must be for this machine"
-        }
-        _ => "; start fewer ranks, or raise the limits of this session ('ulimit -a' shows them)",
-    }
-}
-
 /// Remedy if a rank seems to have started a program of MPICH that has found its descriptor closed: such a
 /// program fails with this code.
 fn closed_descriptor_hint(plan: &Plan, rank: u32, end: (ProcessEnd, PmiPhase)) -> &'static str {
-    let offer = plan.offer(plan.appnum(rank));
-    let is_starter = offer.pmi && offer.may_load_pmi1 && !plan.has_port();
     match end {
-        (ProcessEnd::Exited(MPICH_FAILED), PmiPhase::Silent) if is_starter => {
+        (ProcessEnd::Exited(MPICH_FAILED), PmiPhase::Silent)
+            if may_close_descriptor(plan, rank) =>
+        {
             "; if it starts an MPI program with closed files, as Python's subprocess does, '--pmi-port' \
              gives that one a port in place of PMI_FD"
         }
         _ => "",
     }
+}
+
+/// True if a rank may start a program of MPICH without the descriptor that it needs.
+pub(crate) fn may_close_descriptor(plan: &Plan, rank: u32) -> bool {
+    let offer = plan.offer(plan.appnum(rank));
+    offer.pmi && offer.may_load_pmi1 && !plan.has_port()
+}
+
+/// Note on ranks that have ended well although an MPI program below them has failed for that reason.
+pub(crate) fn closed_descriptor(plan: &Plan, ranks: &Ranks) -> String {
+    let first = ranks.iter().next().unwrap_or_default();
+    let s = if ranks.count() == 1 { "" } else { "s" };
+    format!(
+        "{} of {} ({} on {}) started an MPI program{s} that found PMI_FD closed, and ended with code 0; \
+         Python's subprocess closes files ('close_fds=False' keeps them), and '--pmi-port' gives such programs \
+         a port in place of PMI_FD",
+        ranks.named(),
+        size(plan),
+        plan.program_name(first),
+        plan.host_of(first)
+    )
 }
 
 /// Exit code of a program of MPICH whose `MPI_Init` has failed.
@@ -420,12 +429,30 @@ pub(crate) fn ended(ending: ProcessEnd, phase: PmiPhase) -> String {
         }
         ProcessEnd::Killed { signal: number, dumped } => {
             let core = if dumped { ", core dumped" } else { "" };
-            let hint = match number == Signal::KILL.as_raw() {
-                true => "; unless a user sent it, the system may have run out of memory",
-                false => "",
-            };
-            format!("was killed by {}{core}{when}{hint}", signal::name(number))
+            format!("was killed by {}{core}{when}{}", signal::name(number), signal_hint(number))
         }
+    }
+}
+
+/// Usual cause of a signal that terminated a rank, behind the report of its end.
+fn signal_hint(number: i32) -> &'static str {
+    match Signal::from_named_raw(number) {
+        Some(Signal::KILL) => "; unless a user sent it, the system may have run out of memory",
+        Some(Signal::ALARM) => {
+            "; a timer of the program (alarm, setitimer) has expired, and the program does not handle its signal"
+        }
+        Some(Signal::VTALARM | Signal::PROF) => {
+            "; a timer of the program, as that of a profiler, has expired, and the program does not handle its \
+             signal"
+        }
+        Some(Signal::XCPU) => "; it has used the processor time that 'ulimit -t' allows",
+        Some(Signal::XFSZ) => "; it has written a file of the size that 'ulimit -f' allows",
+        Some(Signal::BUS) => {
+            "; a file that it maps may have become shorter, or the file system of shared memory, /dev/shm, may be \
+             full"
+        }
+        Some(Signal::SYS) => "; a sandbox (seccomp) does not allow one of its system calls",
+        _ => "",
     }
 }
 

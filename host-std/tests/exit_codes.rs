@@ -1,7 +1,12 @@
 //! Exit codes of the launcher, and the one sentence that explains them.
 
 mod common;
-use common::{host, job, run, shell};
+use common::{host, job, run, shell, start};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 #[test]
 fn job_of_programs_that_know_no_mpi_ends_well() {
@@ -67,6 +72,83 @@ fn program_that_cannot_run_is_126() {
 }
 
 #[test]
+fn binary_for_another_machine_or_without_its_loader_is_named() {
+    let own = fs::read("/bin/true").unwrap();
+    // `e_machine` of the header is that of s390x.
+    let mut foreign = own.clone();
+    foreign[18..20].copy_from_slice(if own[5] == 2 { &[0, 22] } else { &[22, 0] });
+    let foreign = binary(&foreign, "foreign");
+    let ran = run(&mut job(2, [&foreign])).exits_with(126);
+    let ran = ran.says(&["it is a program for s390x, and ", "build it for"]);
+    assert!(!ran.err.contains("#!"), "{}", ran.err);
+    let mut without = own;
+    let at = without.windows(5).position(|bytes| bytes == b"/lib/" || bytes == b"/lib6").unwrap();
+    without[at + 1..at + 4].copy_from_slice(b"xyz");
+    let without = binary(&without, "no-loader");
+    let ran = run(&mut job(2, [&without])).exits_with(127);
+    let ran = ran.says(&["its loader '/xyz", "is missing on "]);
+    assert!(!ran.err.contains("interpreter"), "{}", ran.err);
+}
+
+#[test]
+fn data_in_place_of_a_program_is_not_to_be_made_executable() {
+    let data = file("1 2 3\n", 0o644, "data");
+    let ran = run(&mut job(2, [&data])).exits_with(126).says(&["in front of it"]);
+    assert!(!ran.err.contains("chmod"), "{}", ran.err);
+}
+
+#[test]
+fn program_that_others_may_execute_is_told_with_their_names() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can start a program as another user");
+    }
+    // The build directory may be closed to other users.
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str, mode: u32| {
+        let path = directory.path().join(name);
+        fs::copy(if name == "pmi-host" { common::host_path() } else { "/bin/true" }, &path)
+            .unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        path
+    };
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    let launcher = path("pmi-host", 0o755);
+    let closed = directory.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
+    let inside = closed.join("program");
+    for (program, parts) in [
+        (path("private", 0o700), ["only user root may execute it (mode 0700)", "user 60001"]),
+        (inside, ["only user root may enter the directory", "(mode 0700)"]),
+        (path("plain", 0o644), ["its owner, user root", "chmod +x"]),
+    ] {
+        let mut command = Command::new(&launcher);
+        command.args(["run", "-n", "1"]).arg(&program).uid(60001).gid(60001);
+        let ran = run(command.current_dir("/").env("XDG_CONFIG_HOME", "/nowhere"));
+        ran.exits_with(126).says(&parts);
+    }
+}
+
+#[test]
+fn signal_of_a_timer_ends_the_run_with_a_sentence() {
+    for (name, number) in [("ALRM", 14), ("PROF", 27), ("VTALRM", 26)] {
+        let running = start(&mut job(2, shell("echo up; exec sleep 60")));
+        (0..2).for_each(|_| running.wait_for_output("up\n"));
+        running.signal(name);
+        let signal = format!("signal {number} (SIG{name})");
+        running.end().exits_with(128 + number).says(&[&signal, "forwarded"]);
+        let ran = run(&mut job(1, shell(&format!("kill -s {name} $$")))).exits_with(128 + number);
+        ran.says(&[&format!("was killed by {signal}; a timer of the program")]);
+    }
+}
+
+#[test]
+fn word_of_an_option_leads_to_the_topic_that_explains_it() {
+    let ran = run(&mut host(["help", "stall"])).exits_with(2);
+    ran.says(&["--stall-report", "'pmi-host help watching'"]);
+}
+
+#[test]
 fn wrong_usage_is_2_and_says_the_way_out() {
     for (words, parts) in [
         (&["run", "-n", "0", "true"][..], &["-n 0", "at least one"][..]),
@@ -107,7 +189,7 @@ fn help_and_version_are_no_failures() {
 fn too_few_descriptors_are_noticed_before_anything_starts() {
     let host = env!("CARGO_BIN_EXE_pmi-host");
     let line = format!("ulimit -n 64; exec {host} run -n 100 echo started");
-    let ran = run(std::process::Command::new("sh").args(["-c", &line]));
+    let ran = run(Command::new("sh").args(["-c", &line]));
     let ran =
         ran.exits_with(1).says(&["100 ranks need 448 open files", "may have 64", "fewer ranks"]);
     assert_eq!(ran.out, "");
@@ -117,15 +199,21 @@ fn too_few_descriptors_are_noticed_before_anything_starts() {
 fn ranks_see_the_limit_that_the_user_set() {
     let host = env!("CARGO_BIN_EXE_pmi-host");
     let line = format!("ulimit -Sn 64; exec {host} run -n 100 sh -c 'ulimit -Sn'");
-    let ran = run(std::process::Command::new("sh").args(["-c", &line])).exits_with(0);
+    let ran = run(Command::new("sh").args(["-c", &line])).exits_with(0);
     assert_eq!(ran.lines(), ["64"; 100]);
 }
 
 /// A file with this text and these permissions.
-fn file(text: &str, mode: u32, name: &str) -> std::path::PathBuf {
-    use std::os::unix::fs::PermissionsExt;
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, text).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+fn file(text: &str, mode: u32, name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    path
+}
+
+/// An executable file with this content.
+fn binary(content: &[u8], name: &str) -> PathBuf {
+    let path = file("", 0o755, name);
+    fs::write(&path, content).unwrap();
     path
 }

@@ -103,6 +103,54 @@ fn working_directory_that_is_missing_on_a_host_ends_the_run_with_its_name() {
 }
 
 #[test]
+fn file_or_directory_that_is_missing_on_a_host_is_named_with_the_host() {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nodes-only-here");
+    let (program, directory) = (place.join("program"), place.join("directory"));
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    for (words, said) in [
+        (vec![path(&program)], format!("there is no program '{}' on ", path(&program))),
+        (
+            vec!["--wdir".to_owned(), path(&directory), "true".to_owned()],
+            format!("'{}' cannot be entered on ", path(&directory)),
+        ),
+    ] {
+        fs::create_dir_all(&directory).unwrap();
+        fs::copy("/bin/true", &program).unwrap();
+        // They vanish when the first node server is started, after the look of the launcher.
+        let starter = "sh -c 'rm -rf \"$1\"; shift 2; exec \"$@\"' sh";
+        let starter = format!("{starter} '{}' {{host}} {{cmd}}", place.display());
+        let mut command = common::host(["run", "--hosts", "a,b", "--starter-cmd", &starter]);
+        let ran = run(command.args(words));
+        assert!([1, 127].contains(&ran.code), "{ran:?}");
+        let is_said = ["a", "b"].iter().any(|host| ran.err.contains(&format!("{said}{host}")));
+        assert!(is_said && !ran.err.contains("interpreter"), "{}", ran.err);
+        assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+    }
+}
+
+#[test]
+fn limit_on_open_files_of_a_host_is_no_loss_of_the_host() {
+    let starter = "sh -c 'ulimit -n 64; shift; exec \"$@\"' sh {host} {cmd}";
+    let mut command = common::host(["run", "--hosts", "a,b", "--starter-cmd", starter, "true"]);
+    let ran = run(&mut command).exits_with(1);
+    let ran = ran.says(&["this process may have 64", "ulimit -Hn", "(on "]);
+    assert!(!ran.err.contains("lost"), "{}", ran.err);
+}
+
+#[test]
+fn starter_that_is_missing_is_named_with_another_one() {
+    for (starter, parts) in [
+        ("srun", ["'srun' is missing on", "the programs of Slurm", "--starter ssh"]),
+        ("ssh", ["'ssh' is missing on", "install it", "--starter"]),
+    ] {
+        let mut command =
+            common::host(["run", "--starter", starter, "--hosts", "a,b", "/bin/true"]);
+        let ran = run(command.env("PATH", "/nowhere")).exits_with(1);
+        assert!(parts.iter().all(|part| ran.err.contains(part)), "{}", ran.err);
+    }
+}
+
+#[test]
 fn labels_name_ranks_and_nodes() {
     let ran = script(3, 3, &["--label-format", "%r %p %h: "], "echo a; echo b").exits_with(0);
     let expected = ["0 0 local1: a", "0 0 local1: b", "1 1 local2: a", "1 1 local2: b"];

@@ -65,6 +65,20 @@ fn closed_descriptor_is_reported_with_the_remedy() {
 }
 
 #[test]
+fn closed_descriptor_is_noted_where_the_code_is_dropped() {
+    let Some(program) = mpi_program("hello") else { return };
+    let closing = "import subprocess, sys; subprocess.call(sys.argv[1:]); print('goes on')";
+    let words = ["/usr/bin/python3", "-c", closing, program.to_str().unwrap()];
+    for mut command in [host(["run", "-n", "2"]), local_nodes(2, 2, &[])] {
+        let ran = run(command.args(words)).exits_with(0);
+        assert_eq!(ran.out, "goes on\ngoes on\n");
+        for part in ["found PMI_FD closed", "code 0", "'--pmi-port'", "close_fds=False"] {
+            assert!(ran.err.contains(part), "no {part} in {}", ran.err);
+        }
+    }
+}
+
+#[test]
 fn spawned_ranks_find_the_port_too() {
     let Some(spawn) = wheel_program("spawn") else { return };
     let ran = run(on_loopback(with_port("2").arg(&spawn).arg("2"))).exits_with(0).says_nothing();

@@ -56,12 +56,12 @@ fn script_without_a_first_line_is_run_by_the_shell_as_under_hydra() {
 #[test]
 fn bytes_that_are_no_text_are_refused_and_not_read_as_commands() {
     let elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xff\xff\nrm -r nothing\n";
-    for (name, content) in [("foreign", &elf[..]), ("empty", b"")] {
-        run(&mut job(2, [script(name, content)])).exits_with(126).says(&[
-            name,
-            "Exec format error",
-            "must begin with '#!'",
-        ]);
+    for (name, content, cause) in [
+        ("foreign", &elf[..], "it is a program for machine 65535"),
+        ("empty", b"", "must begin with '#!'"),
+    ] {
+        let ran = run(&mut job(2, [script(name, content)])).exits_with(126);
+        ran.says(&[name, "Exec format error", cause]);
     }
 }
 

@@ -25,6 +25,7 @@ compile_error!(
 );
 
 pub mod env;
+pub mod executable;
 pub mod exit;
 mod key_index;
 pub mod kvs_budget;

@@ -6,8 +6,12 @@
 
 use crate::system_file;
 use crate::user_file;
-use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader32, FileHeader64, SHT_DYNSYM};
-use object::read::elf::{ElfFile64, ElfSymbol64, FileHeader, SectionHeader, SectionTable, Sym};
+use object::elf::{
+    DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader32, FileHeader64, PT_INTERP, SHT_DYNSYM,
+};
+use object::read::elf::{
+    ElfFile64, ElfSymbol64, FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym,
+};
 use object::{
     Endianness, FileKind, Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef, SectionIndex,
     SymbolKind,
@@ -170,6 +174,32 @@ pub fn mpi_of(program: &Path) -> Option<(Library, Family)> {
     }
     let libraries = Libraries::of(program)?;
     Some((libraries.mpi()?.clone(), libraries.family()?))
+}
+
+/// Program that loads a binary and its libraries, as the file names it; `None` for one that is linked
+/// statically, and for a file of another kind.
+///
+/// Spec: System V ABI, Program Header, `PT_INTERP`.
+pub fn loader(program: &Path) -> Option<PathBuf> {
+    let cache = ReadCache::new(user_file::open_program(program).ok()?);
+    match FileKind::parse(&cache).ok()? {
+        FileKind::Elf64 => loader_in::<FileHeader64<Endianness>, _>(&cache),
+        FileKind::Elf32 => loader_in::<FileHeader32<Endianness>, _>(&cache),
+        _ => None,
+    }
+}
+
+fn loader_in<'data, Elf, R>(data: R) -> Option<PathBuf>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let header = Elf::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let mut segments = header.program_headers(endian, data).ok()?.iter();
+    let segment = segments.find(|segment| segment.p_type(endian) == PT_INTERP)?;
+    let path = segment.data(endian, data).ok()?.split(|byte| *byte == 0).next()?;
+    Some(PathBuf::from(OsStr::from_bytes(path)))
 }
 
 /// True if a program imports a function with a name that begins with one of `starts`, or if that is

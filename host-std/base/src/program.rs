@@ -1,6 +1,6 @@
 //! A program: its path, and the cause if it cannot be started.
 
-use rustix::fs::{Access, access};
+use crate::executable::{Obstacle, obstacle};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -54,8 +54,8 @@ pub enum ProgramError {
     NotExecutable {
         /// The program as typed.
         name: OsString,
-        /// The obstacle.
-        why: &'static str,
+        /// The obstacle, with the remedy.
+        why: String,
     },
     /// The working directory is not a directory.
     #[error(
@@ -154,30 +154,6 @@ impl Program {
             Err(ProgramError::NotFound { .. }) => Err(missing),
             found => found,
         }
-    }
-}
-
-enum Obstacle {
-    Absent,
-    Unfit(&'static str),
-}
-
-fn obstacle(path: &Path) -> Option<Obstacle> {
-    let meta = match path.metadata() {
-        Ok(meta) => meta,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return Some(Obstacle::Unfit("a directory on the path to it may not be entered"));
-        }
-        Err(_) => return Some(Obstacle::Absent),
-    };
-    if meta.is_dir() {
-        Some(Obstacle::Unfit("it is a directory"))
-    } else if !meta.is_file() {
-        Some(Obstacle::Unfit("it is not a regular file"))
-    } else if access(path, Access::EXEC_OK).is_err() {
-        Some(Obstacle::Unfit("it is not executable; 'chmod +x' makes it so"))
-    } else {
-        None
     }
 }
 

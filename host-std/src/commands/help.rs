@@ -94,6 +94,29 @@ pub(super) fn of(name: &str) -> Option<String> {
     TEXTS.iter().find(|(page, _)| *page == name).map(|(_, text)| (*text).to_owned())
 }
 
+/// Pages that explain the options to which a word belongs that is no topic: `stall` to `--stall-report`. `None`
+/// if there is no such option.
+pub(super) fn related(word: &str) -> Option<String> {
+    let word = word.trim_start_matches('-').to_ascii_lowercase();
+    let is_letter = |option: &OptionSpec| {
+        option.short.is_some_and(|letter| word.len() == 1 && word.starts_with(letter))
+    };
+    let is_named = |option: &&'static OptionSpec| option.name == word || is_letter(option);
+    let has_part = |option: &&'static OptionSpec| option.name.split('-').any(|part| part == word);
+    let mut found: Vec<&OptionSpec> = options::all().filter(is_named).collect();
+    if found.is_empty() {
+        found = options::all().filter(has_part).collect();
+    }
+    let first = found.first()?;
+    let names: Vec<String> = { found.iter() }
+        .filter(|option| option.topic == first.topic)
+        .map(|option| format!("--{}", option.name))
+        .collect();
+    let verb = if names.len() == 1 { "belongs" } else { "belong" };
+    let topic = first.topic.name();
+    Some(format!("{} {verb} to the topic '{topic}': 'pmi-host help {topic}'", names.join(", ")))
+}
+
 /// All arguments of `pmi-host help`.
 pub(super) fn topics() -> impl Iterator<Item = &'static str> {
     let commands = COMMANDS.iter().filter(|command| !(command.define)().is_hide_set());
@@ -237,7 +260,7 @@ const SIGNALS: &str = "\
 signals to the launcher:
   SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks; the launcher reports the ranks that
   still run and the operations they wait for. A second one within 2 s kills all ranks. After a key at
-  the terminal each rank receives one signal, not two.
+  the terminal each rank receives one signal, not two. SIGALRM, SIGPROF and SIGVTALRM have the same effect.
   SIGUSR1 prints a table of all ranks. SIGUSR2 is forwarded to the ranks; those that listen on a second
   connection receive a checkpoint notice instead.
   --forward-signals lists further signals to forward; if it contains SIGUSR1, no table is printed.
@@ -274,6 +297,15 @@ mod tests {
         for topic in pages() {
             assert!(of(topic).is_some_and(|page| page.lines().count() > 1), "{topic}");
         }
+        let words =
+            [("stall", "watching"), ("--timeout", "ending"), ("-n", "job"), ("l", "output")];
+        for (word, topic) in words {
+            assert!(
+                related(word).is_some_and(|text| text.ends_with(&format!("help {topic}'"))),
+                "{word}"
+            );
+        }
+        assert_eq!((related("nothing"), related("")), (None, None));
         assert!(of("nothing").is_none());
     }
 

@@ -318,8 +318,13 @@ fn help(words: Vec<OsString>) -> ExitCode {
     match COMMANDS.iter().find(|command| command.name == topic) {
         Some(command) => (command.run)(vec!["--help".into()]),
         None => {
-            let nearest = nearest(&topic, help::topics());
-            let why = format!("there is no such topic; the nearest is '{nearest}'");
+            let why = match help::related(&topic) {
+                Some(related) => format!("there is no such topic; {related}"),
+                None => {
+                    let nearest = nearest(&topic, help::topics());
+                    format!("there is no such topic; the nearest is '{nearest}'")
+                }
+            };
             refuse(&UsageError::Value { given: format!("help {topic}"), why })
         }
     }

@@ -7,8 +7,8 @@ use super::uplink::{Uplink, UplinkEvent};
 use super::{EventLoop, agent_requests, agent_spawn, listeners, pages};
 use crate::cli::config::Config;
 use crate::launch::binding::{self, Binding};
-use crate::launch::descriptors::DescriptorLimit;
-use crate::launch::plan::App;
+use crate::launch::descriptors::{DescriptorLimit, FdBudget};
+use crate::launch::plan::{App, Plan};
 use crate::launch::signal::Arrived;
 use crate::nodes::job_message::{AppMessage, JobMessage, Origin, TerminalMessage};
 use crate::nodes::message::{AgentMessage, FailedRanks, FenceNumber, HeadMessage, RankEnded};
@@ -90,6 +90,9 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, link: Owne
     let others =
         CONNECTIONS.saturating_add(starters).saturating_add(listeners::open_files(&config));
     let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
+    if let Err(what) = check_descriptors(&config, &limit) {
+        return waiting.fail(what);
+    }
     let WaitingAgent { network, poller, programs } = waiting;
     let start = AgentStart { poller, network, output, is_traced, programs, terminal };
     match EventLoop::new(config, limit, Some((link, start))) {
@@ -100,6 +103,21 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, link: Owne
             FAILED
         }
     }
+}
+
+/// Checks that the hard limit on open files is enough for the ranks of this node, while the head can still be
+/// told.
+fn check_descriptors(config: &Config, limit: &DescriptorLimit) -> Result<(), String> {
+    let budget = |plan: &Plan| FdBudget { ranks: plan.local(), pmix: plan.pmix_ranks() };
+    let local = config.hosts.as_ref().zip(config.node);
+    let local = local.map_or(0, |(placed, node)| placed.map.ranks_of(node).count());
+    let ranks = u32::try_from(local).unwrap_or(u32::MAX);
+    // Whether a program uses PMIx is known from its file, which is read only if that matters.
+    if limit.check(FdBudget { ranks, pmix: ranks }).is_ok() {
+        return Ok(());
+    }
+    let plan = Plan::first(config.job(), None);
+    limit.check(budget(&plan)).map(drop).map_err(|error| error.to_string())
 }
 
 /// An agent before it has a job, or after it has failed to prepare one.

@@ -27,9 +27,10 @@ use crate::web::Rejected;
 use pmi_core::command::Notice;
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, SessionId};
+use pmi_host_base::ranges::Ranks;
 use pmi_trace::Content;
 use rustix::process::Signal;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::Instant;
 
@@ -494,6 +495,7 @@ impl EventLoop {
         if !has_failed {
             let reports = self.unconnected.reports(&self.jobs, &self.service);
             reports.into_iter().for_each(|text| self.io.report(text));
+            self.report_closed_descriptors();
             // The head of a run on several nodes knows the other ranks.
             if self.uplink.is_none() && self.summary.are_all_singletons() {
                 self.termination.set_failure(Failure::Singletons);
@@ -501,6 +503,29 @@ impl EventLoop {
         }
         if !(has_failed && self.processes.begin_sweep(Instant::now())) {
             self.io.begin_linger(Instant::now());
+        }
+    }
+
+    /// Reports ranks that have ended well without PMI, although a program that they started looked for it in
+    /// vain.
+    fn report_closed_descriptors(&mut self) {
+        let mut found: BTreeMap<JobId, Ranks> = BTreeMap::new();
+        for (number, entry) in (0..).zip(self.processes.iter()) {
+            let Some(plan) = self.jobs.plan(entry.job) else { continue };
+            let is_silent = self.service.phase(entry.job, entry.rank) == PmiPhase::Silent;
+            if !is_silent || !report::may_close_descriptor(plan, entry.rank) {
+                continue;
+            }
+            // Its last output may not be read yet.
+            self.io.outputs.drain(number);
+            if self.io.outputs.has_found_descriptor_closed(number) {
+                found.entry(entry.job).or_default().push(entry.rank);
+            }
+        }
+        for (job, ranks) in found {
+            if let Some(plan) = self.jobs.plan(job) {
+                self.io.report(report::closed_descriptor(plan, &ranks));
+            }
         }
     }
 }

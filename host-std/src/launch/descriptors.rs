@@ -91,14 +91,8 @@ impl DescriptorLimit {
     /// [`TooFewDescriptors`] when not even the hard limit is enough; nothing was changed then.
     pub(crate) fn raise_for(&mut self, budget: FdBudget) -> Result<(), TooFewDescriptors> {
         let FdBudget { ranks, pmix } = budget;
-        let others = self.others;
-        let peers = u64::from(ranks) + u64::from(others);
-        let needed = peers * self.per_rank + u64::from(pmix) + SPARE;
-        if let Some(limit) = self.original.maximum
-            && limit < needed
-        {
-            return Err(TooFewDescriptors { budget, others, needed, limit });
-        }
+        let peers = u64::from(ranks) + u64::from(self.others);
+        let needed = self.check(budget)?;
         self.needed = self.needed.max(needed);
         let more = u64::from(pmix) * u64::from(MORE_PER_RANK);
         let more = if pmix > 0 { more + u64::from(CALLERS_MAX) } else { 0 };
@@ -116,6 +110,24 @@ impl DescriptorLimit {
         }
         self.grow_table();
         Ok(())
+    }
+
+    /// Number of open files for these ranks.
+    ///
+    /// # Errors
+    ///
+    /// [`TooFewDescriptors`] when the hard limit is not enough.
+    pub(crate) fn check(&self, budget: FdBudget) -> Result<u64, TooFewDescriptors> {
+        let FdBudget { ranks, pmix } = budget;
+        let others = self.others;
+        let peers = u64::from(ranks) + u64::from(others);
+        let needed = peers * self.per_rank + u64::from(pmix) + SPARE;
+        match self.original.maximum {
+            Some(limit) if limit < needed => {
+                Err(TooFewDescriptors { budget, others, needed, limit })
+            }
+            _ => Ok(needed),
+        }
     }
 
     /// Lets the system make room for all descriptors at once.
@@ -165,9 +177,10 @@ impl fmt::Display for TooFewDescriptors {
             0 => String::new(),
             count => format!(" and {count} other connections"),
         };
+        let s = if *ranks == 1 { "" } else { "s" };
         write!(
             f,
-            "{ranks} ranks{why}{others} need {needed} open files and this process may have {limit}; \
+            "{ranks} rank{s}{why}{others} need {needed} open files and this process may have {limit}; \
              start fewer ranks or raise the hard limit ('ulimit -Hn', or LimitNOFILE of the service)"
         )
     }

@@ -46,6 +46,7 @@ mod slurm_tasks;
 mod soft;
 mod spawn_error;
 pub(crate) mod spawn_request;
+pub(crate) mod start_error;
 pub(crate) mod starts;
 pub(crate) mod survivors;
 pub(crate) mod topology;

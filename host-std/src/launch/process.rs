@@ -39,6 +39,7 @@ use crate::launch::protocol_offer::ProtocolOffer;
 use crate::launch::scheduling::{InitScheduling, InitializingRanks};
 use crate::launch::session::{Session, SpawnAttributes};
 use crate::launch::signal::Ignored;
+use crate::launch::start_error::no_directory;
 use crate::launch::starts::{Batch, RankProgram, RankStart, RankStreams, Starters};
 use crate::stream::Streams;
 use nix::sys::signal::SigSet;
@@ -61,7 +62,7 @@ use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -221,8 +222,12 @@ impl Launcher {
             words: words.collect::<Result<_, _>>()?,
             environment,
             binding: plan.placement.binding.as_ref().map(Arc::clone),
+            host: plan.host.clone(),
         };
-        let directory = directory.as_ref().map(|directory| place(directory)).transpose()?;
+        let enter = |directory: &PathBuf| {
+            place(directory).map_err(|error| no_directory(&error, directory, &plan.host))
+        };
+        let directory = directory.as_ref().map(enter).transpose()?;
         Ok(Exec { program: Arc::new(program), directory })
     }
 
@@ -531,7 +536,7 @@ pub(crate) fn shell_code(signal: i32) -> u8 {
 /// Exit code of a shell when starting a program failed with `error`.
 pub(crate) fn start_code(error: &io::Error) -> u8 {
     match error.kind() {
-        // The file was found before, so the interpreter it names is missing.
+        // The program, its interpreter or its loader is missing.
         io::ErrorKind::NotFound => 127,
         io::ErrorKind::PermissionDenied => 126,
         // A program for another machine.

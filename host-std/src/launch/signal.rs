@@ -11,8 +11,8 @@ use rustix::fs::OFlags;
 use rustix::process::{Signal, getpid};
 use signal_hook::consts::{
     FORBIDDEN, SIGABRT, SIGALRM, SIGBUS, SIGCHLD, SIGCONT, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGKILL,
-    SIGPIPE, SIGQUIT, SIGSEGV, SIGSYS, SIGTERM, SIGTRAP, SIGTSTP, SIGURG, SIGUSR1, SIGUSR2,
-    SIGWINCH, SIGXCPU, SIGXFSZ,
+    SIGPIPE, SIGPROF, SIGQUIT, SIGSEGV, SIGSYS, SIGTERM, SIGTRAP, SIGTSTP, SIGURG, SIGUSR1,
+    SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
 use signal_hook::low_level::emulate_default_handler;
 use std::io::{self, Read};
@@ -101,6 +101,8 @@ impl Signals {
         match signal.as_raw() {
             SIGINT | SIGTERM | SIGHUP | SIGQUIT => Meaning::End,
             forwarded if self.forwarded.contains(&forwarded) => Meaning::Forward,
+            // Of a timer that was set before this program was executed, as by Perl's 'alarm'.
+            SIGALRM | SIGPROF | SIGVTALRM => Meaning::End,
             SIGUSR1 => Meaning::Report,
             SIGTSTP => Meaning::Stop,
             SIGCONT => Meaning::Continue,
@@ -249,13 +251,14 @@ impl Ignored {
 const NUMBERED: u32 = 33;
 
 const TAKEN_OVER: &[i32] = &[
-    SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGSEGV, SIGBUS,
+    SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGPROF, SIGVTALRM, SIGUSR1, SIGUSR2, SIGTSTP,
+    SIGCONT, SIGWINCH, SIGSEGV, SIGBUS,
 ];
 
 const NAMED: &[i32] = &[
     SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV, SIGPIPE,
-    SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP, SIGURG, SIGXCPU, SIGXFSZ, SIGWINCH,
-    SIGSYS,
+    SIGALRM, SIGVTALRM, SIGPROF, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP, SIGURG, SIGXCPU,
+    SIGXFSZ, SIGWINCH, SIGSYS,
 ];
 
 #[cfg(test)]

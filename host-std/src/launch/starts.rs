@@ -18,6 +18,7 @@ use crate::launch::exec_stop;
 use crate::launch::scheduling::InitScheduling;
 use crate::launch::script;
 use crate::launch::session::{Session, SpawnAttributes, StartMethod};
+use crate::launch::start_error::explained;
 use crate::launch::trampoline::{self, DebugHold};
 use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnFileActions, posix_spawn};
@@ -51,6 +52,8 @@ pub(super) struct RankProgram {
     /// Variables common to all ranks.
     pub(super) environment: Vec<CString>,
     pub(super) binding: Option<Arc<Binding>>,
+    /// Name of this host, for messages.
+    pub(super) host: String,
 }
 
 /// The part of a prepared rank that it starts with.
@@ -247,7 +250,7 @@ impl Batch {
     }
 
     fn start_rank(&self, rank: &RankStart) -> io::Result<Pid> {
-        let RankProgram { path, words, environment, binding } = &*self.program;
+        let RankProgram { path, words, environment, binding, host } = &*self.program;
         let environment: Vec<&CStr> =
             environment.iter().chain(&rank.environment).map(CString::as_c_str).collect();
         let files = rank.streams.files(&rank.link, self.link);
@@ -270,10 +273,11 @@ impl Batch {
             };
         let start = || match start(path, words) {
             Err(Errno::NOEXEC) => match script::by_shell(path, words) {
-                Some(words) => Ok(start(script::SHELL, &words)?),
-                None => Err(Errno::NOEXEC.into()),
+                Some(words) => start(script::SHELL, &words)
+                    .map_err(|error| explained(error, script::SHELL, host)),
+                None => Err(explained(Errno::NOEXEC, path, host)),
             },
-            started => started.map_err(|error| script::explained(error, path)),
+            started => started.map_err(|error| explained(error, path, host)),
         };
         let pid = match binding {
             Some(binding) => binding.during(rank.local_rank, start),
@@ -410,6 +414,7 @@ mod tests {
             words: words.into(),
             environment: Vec::new(),
             binding: None,
+            host: "n1".to_owned(),
         };
         let null = || null::open().unwrap();
         let mask = SigSet::thread_get_mask().unwrap();

@@ -21,6 +21,7 @@
 use crate::launch::child_start;
 use crate::launch::process::start_code;
 use crate::launch::script;
+use crate::launch::start_error::explained;
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, Signal};
@@ -139,7 +140,8 @@ fn become_program(stops: &CStr, path: &CStr, words: &[CString]) -> io::Result<In
         other => other,
     };
     error.map_err(|error| {
-        script::explained(rustix::io::Errno::from_raw_os_error(error as i32), path)
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        explained(rustix::io::Errno::from_raw_os_error(error as i32), path, &host)
     })
 }
 

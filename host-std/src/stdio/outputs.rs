@@ -49,6 +49,8 @@ pub(crate) struct Outputs {
     open_lines: BTreeMap<u32, BTreeSet<(u32, Stream)>>,
     /// Buffer shared by all reads. Only memory that output has once filled is ever touched.
     scratch: Vec<u8>,
+    /// Processes of this node that have written that an MPI library found its descriptor closed.
+    closed_descriptors: BTreeSet<u32>,
     /// Copy of the output for tools, if they are admitted: process, stream and text, which is empty at the
     /// end.
     tapped: Option<Vec<(u32, Stream, Vec<u8>)>>,
@@ -109,6 +111,7 @@ impl Outputs {
             held_bytes: 0,
             unfinished: BTreeSet::new(),
             open_lines: BTreeMap::new(),
+            closed_descriptors: BTreeSet::new(),
             scratch: Vec::with_capacity(SCRATCH),
             tapped: None,
         })
@@ -271,6 +274,12 @@ impl Outputs {
     /// Shows a line on the terminal of standard error until other output comes, or removes it.
     pub(crate) fn set_status(&mut self, status: Option<&str>) {
         self.places.set_status(status);
+    }
+
+    /// True if a process of this node, or one that it started, has written that it found the descriptor of the
+    /// launcher closed, as MPICH's library does.
+    pub(crate) fn has_found_descriptor_closed(&self, process: u32) -> bool {
+        self.closed_descriptors.contains(&process)
     }
 
     /// Time of the next [`tick`](Self::tick).
@@ -596,6 +605,10 @@ impl Outputs {
         if let Some(tapped) = &mut self.tapped {
             tapped.push((process, stream, text.to_vec()));
         }
+        let may_hold_errors = stream == Stream::Err || places.streams().count() == 1;
+        if pipe.fd.is_some() && may_hold_errors && memchr::memmem::find(text, CLOSED).is_some() {
+            self.closed_descriptors.insert(process);
+        }
         let pass_on = places.pass_on(pipe.place);
         let Some(outlet) = places.outlet(pipe.place) else { return };
         let (seat, writer) = (pipe.seat, Writer::Rank(pipe.seat, stream));
@@ -714,6 +727,9 @@ fn label<'a>(
         LineTreatment::Gathered | LineTreatment::Raw => Cow::Borrowed(&[]),
     }
 }
+
+/// Text of MPICH's client of PMI-1 about a descriptor to which it cannot write.
+const CLOSED: &[u8] = b"write_line error; fd=";
 
 /// Default capacity of a pipe.
 const SCRATCH: usize = 64 * 1024;

@@ -89,7 +89,7 @@ pub(crate) struct StarterCommand {
 impl StarterCommand {
     /// Its end, if it could not be executed.
     fn cannot_start(self, error: &io::Error) -> StarterEnd {
-        let how = format!("'{}' cannot be executed ({error})", self.program());
+        let how = not_executed(self.program(), error);
         let (awaited, output) = (self.nodes.clone(), String::new());
         StarterEnd { nodes: self.nodes, awaited, how, output }
     }
@@ -112,6 +112,28 @@ impl StarterCommand {
         words.next().map_or("", String::as_str)
     }
 }
+
+/// Sentence about a starter that cannot be executed, with the remedy.
+fn not_executed(program: &str, error: &io::Error) -> String {
+    let system = SYSTEMS.iter().find(|(name, _)| *name == program);
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    match (error.kind(), system) {
+        (io::ErrorKind::NotFound, Some((_, system))) => format!(
+            "'{program}' is missing on {host}, as in a container without the programs of {system}; start there \
+             where it is installed, or take another starter, as by '--starter ssh'"
+        ),
+        (io::ErrorKind::NotFound, None) => format!(
+            "'{program}' is missing on {host}; install it, or take another starter by '--starter' or \
+             '--starter-cmd'"
+        ),
+        _ => format!("'{program}' cannot be executed ({error})"),
+    }
+}
+
+/// Starters that a batch system brings.
+const SYSTEMS: [(&str, &str); 4] =
+    [("srun", "Slurm"), (FLUX, "Flux"), ("blaunch", "LSF"), ("qrsh", "Grid Engine")];
 
 /// Starter that was chosen, with the arguments that the user has added.
 #[derive(Debug)]

@@ -390,7 +390,7 @@ mod tests {
         for (end, node) in ends.iter().zip(1..) {
             assert_eq!(end.nodes, [node]);
             match node % 7 {
-                0 => assert!(end.how.contains("'/no/such/starter' cannot be executed"), "{end:?}"),
+                0 => assert!(end.how.contains("'/no/such/starter' is missing on "), "{end:?}"),
                 _ => assert_eq!(end.output, format!("abc of {node}"), "{end:?}"),
             }
         }
@@ -415,7 +415,7 @@ mod tests {
         let commands =
             vec![command(1, &["/no/such/starter"]), command(2, &["sh", "-c", "kill -9 $$"])];
         let ends = finish(&mut StarterPool::new(commands, String::new(), limit()), &mut poller);
-        assert!(ends[0].how.starts_with("'/no/such/starter' cannot be executed"), "{ends:?}");
+        assert!(ends[0].how.starts_with("'/no/such/starter' is missing on "), "{ends:?}");
         assert_eq!(ends[1].how, "'sh' was terminated by signal 9");
     }
 

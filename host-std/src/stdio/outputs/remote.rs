@@ -42,6 +42,7 @@ impl Outputs {
             held_bytes: 0,
             unfinished: BTreeSet::new(),
             open_lines: BTreeMap::new(),
+            closed_descriptors: BTreeSet::new(),
             scratch: Vec::with_capacity(SCRATCH),
             tapped: None,
         }

@@ -2,9 +2,10 @@
 //! the stated advice.
 
 mod common;
-use common::{Ran, mpi_program, openmpi_program, run, start};
+use common::{Ran, host, mpi_program, openmpi_program, run, start};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::available_parallelism;
@@ -215,12 +216,12 @@ fn options_of_open_mpi_have_their_effects() {
 fn version_begins_with_the_name_of_the_launcher() {
     let directory = directory("version");
     for (words, start) in [
-        (&["mpiexec", "--version"][..], "HYDRA"),
-        (&["mpirun", "-V"], "Open MPI"),
-        (&["prterun", "--version"], "Open MPI"),
-        (&["orterun", "--version"], "Open MPI"),
+        (&["mpiexec", "--version"][..], "HYDRA build details:\n"),
+        (&["mpirun", "-V"], "mpirun (Open MPI) 4.1.4 (pmi-host "),
+        (&["prterun", "--version"], "mpirun (Open MPI)"),
+        (&["orterun", "--version"], "mpirun (Open MPI)"),
         (&["mpiexec.mpich", "--version"], "HYDRA"),
-        (&["mpirun", "--personality", "ompi", "--version"], "Open MPI"),
+        (&["mpirun", "--personality", "ompi", "--version"], "mpirun (Open MPI)"),
     ] {
         let ran = ran(&directory, words).exits_with(0);
         assert!(
@@ -336,4 +337,291 @@ fn programs_of_two_mpi_families_in_one_job_are_reported() {
     assert!(said.iter().all(|text| both.err.contains(text)), "{}", both.err);
     let one = ran(&directory, &["mpirun", "-n", "1", mpich, ":", "-n", "1", mpich]).exits_with(0);
     assert!(!one.err.contains("cannot form"), "{}", one.err);
+}
+
+#[test]
+fn line_of_a_file_of_words_goes_on_behind_a_backslash() {
+    let directory = directory("continued");
+    for (text, expected) in [
+        ("-n 1 echo a : \\\n-n 2 echo b\n", vec!["a", "b", "b"]),
+        ("-n 2 \\\necho b\n", vec!["b", "b"]),
+        ("-n 1 \\\n  \\\n# a comment between\necho a\n-n 1 echo b \\", vec!["a", "b"]),
+        ("-n 1 echo a\\\\\n-n 1 echo b\n", vec!["a\\", "b"]),
+    ] {
+        fs::write(directory.join("words"), text).unwrap();
+        for option in [["mpiexec", "-configfile"], ["mpirun", "--app"]] {
+            let ran = ran(&directory, &[option[0], option[1], "words"]).exits_with(0);
+            assert_eq!(ran.lines(), expected, "{option:?} {text}");
+        }
+    }
+    // A quote ends on its line.
+    fs::write(directory.join("words"), "-n 1 echo 'a \\\nb'\n").unwrap();
+    ran(&directory, &["mpiexec", "-configfile", "words"]).exits_with(2).says(&["is not closed"]);
+    fs::write(directory.join("programs"), "0 echo \\\na\n1 echo b\n").unwrap();
+    let ran = ran(&directory, &["srun", "-n2", "--multi-prog", "programs"]).exits_with(0);
+    assert_eq!(ran.lines(), ["a", "b"]);
+}
+
+#[test]
+fn file_with_the_mark_of_an_editor_is_read() {
+    let directory = directory("mark");
+    for (file, text, words) in [
+        ("hosts", "localhost:4\n", &["mpiexec", "-f", "hosts", "-n", "2", "echo", "x"][..]),
+        (
+            "hosts",
+            "localhost slots=4\n",
+            &["mpirun", "--hostfile", "hosts", "-n", "2", "echo", "x"],
+        ),
+        ("words", "-n 2 echo x\n", &["mpiexec", "-configfile", "words"]),
+        ("words", "-n 2 echo x\n", &["mpirun", "--app", "words"]),
+        (
+            "ranks",
+            "rank 0=localhost\nrank 1=localhost\n",
+            &["mpirun", "-rankfile", "ranks", "echo", "x"],
+        ),
+        ("programs", "0-1 echo x\n", &["srun", "-n2", "--multi-prog", "programs"]),
+        (
+            "settings",
+            "label = false\n",
+            &["mpiexec", "--config", "settings", "-n", "2", "echo", "x"],
+        ),
+        ("tuned", "-x A=1\n", &["mpirun", "--tune", "tuned", "-n", "2", "echo", "x"]),
+    ] {
+        fs::write(directory.join(file), format!("\u{feff}{text}")).unwrap();
+        assert_eq!(ran(&directory, words).exits_with(0).out, "x\nx\n", "{words:?}");
+    }
+}
+
+#[test]
+fn program_in_the_current_directory_is_found_under_the_names_of_open_mpi_only() {
+    let directory = directory("here");
+    let script = |path: &Path, text: &str| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("#!/bin/sh\necho {text}\n")).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let elsewhere = directory.join("elsewhere");
+    script(&directory.join("a.out"), "here");
+    script(&elsewhere.join("b.out"), "in PATH");
+    script(&directory.join("b.out"), "here");
+    let path = format!("{}:/usr/bin:/bin", elsewhere.display());
+    let started = |words: &[&str]| {
+        let mut command = Command::new(directory.join(words[0]));
+        command.args(&words[1..]).current_dir(&directory).stdin(Stdio::null());
+        run(command.env("XDG_CONFIG_HOME", "/nowhere").env("HOME", &directory).env("PATH", &path))
+    };
+    for words in [&["prterun", "-n", "2"][..], &["mpiexec", "--personality", "ompi", "-n", "2"]] {
+        assert_eq!(started(&[words, &["a.out"]].concat()).exits_with(0).out, "here\nhere\n");
+        // PATH comes first.
+        let ran = started(&[words, &["b.out"]].concat()).exits_with(0);
+        assert_eq!(ran.out, "in PATH\nin PATH\n");
+    }
+    for words in
+        [&["mpirun"][..], &["mpiexec.mpich"], &["mpirun", "--personality", "hydra"], &["srun"]]
+    {
+        let ran = started(&[words, &["-n", "2", "a.out"]].concat()).exits_with(127);
+        ran.says(&["'a.out' is in no directory of PATH", "'./a.out'"]);
+    }
+    started(&["prterun", "-n", "1", "c.out"]).exits_with(127).says(&["no directory of PATH"]);
+    // Of a shared name, the library of the program decides.
+    let Some(hello) = openmpi_program("hello") else { return };
+    fs::copy(hello, directory.join("hello.out")).unwrap();
+    let ran = started(&["mpirun", "-n", "2", "hello.out"]).exits_with(0);
+    assert_eq!(ran.lines().len(), 2, "{}", ran.out);
+}
+
+#[test]
+fn rank_file_of_a_mapping_places_ranks() {
+    let directory = directory("mapping");
+    let shown = |words: &[&str]| {
+        let ran = ran(&directory, &[&["mpirun", "--show-config"], words, &["true"]].concat());
+        let lines = ran.exits_with(0).out;
+        let value = |name: &str| {
+            let line = lines.lines().find(|line| line.split(' ').next() == Some(name)).unwrap();
+            line.split_whitespace().nth(1).unwrap().to_owned()
+        };
+        ["hosts", "oversubscribe", "bind-to"].map(value)
+    };
+    let named = shown(&["--rankfile", "ranks"]);
+    assert_eq!(shown(&["--map-by", "rankfile:file=ranks"]), named);
+    let with_modifier = shown(&["--map-by", "RANKFILE:OVERSUBSCRIBE:FILE=ranks"]);
+    assert_eq!((&*with_modifier[0], &*with_modifier[1]), (&*named[0], "true"));
+    for (value, part) in [("rankfile", "file=NAME"), ("rankfile:file=/no/such", "cannot be read")] {
+        let ran = ran(&directory, &["mpirun", "--map-by", value, "true"]);
+        ran.exits_with(2).says(&[part]);
+    }
+    let ran = ran(&directory, &["mpirun", "--map-by", "rankfile:file=ranks", "echo", "x"]);
+    assert_eq!(ran.exits_with(0).out, "x\nx\n");
+}
+
+#[test]
+fn options_of_intel_mpi_show_times_and_start_debuggers() {
+    let directory = directory("intel");
+    let shown = ran(&directory, &["mpiexec", "-prepend-timestamp", "-n", "1", "echo", "x"]);
+    let line = shown.exits_with(0).out;
+    let time = line.strip_suffix(" x\n").map(str::trim);
+    assert!(time.is_some_and(|time| time.parse::<f64>().is_ok()), "{line}");
+    for (words, expected) in [(&["-gdb"][..], "all"), (&["--gdb", "0"], "0")] {
+        let words = [&["mpiexec", "--show-config"], words, &["-n", "2", "true"]].concat();
+        let shown = ran(&directory, &words).exits_with(0).out;
+        let line = shown.lines().find(|line| line.starts_with("gdb ")).unwrap();
+        assert_eq!(line.split_whitespace().nth(1), Some(expected), "{words:?}");
+    }
+}
+
+#[test]
+fn number_of_ranks_may_be_spelled_as_other_launchers_spell_it() {
+    for words in [&["--np", "2"][..], &["--np=2"], &["--n", "2"], &["-np", "2"]] {
+        let ran = run(host([&["run"], words, &["echo", "x"]].concat()).stdin(Stdio::null()));
+        assert_eq!(ran.exits_with(0).out, "x\nx\n", "{words:?}");
+    }
+}
+
+#[test]
+fn colon_in_the_words_of_a_program_is_explained() {
+    let directory = directory("colon");
+    for words in [
+        &["mpirun", "-n", "1", "echo", "-n", ":", "/etc/passwd"][..],
+        &["mpiexec", "-n", "1", "echo", "-n", ":", "no-such-program"],
+    ] {
+        let ran = ran(&directory, words);
+        assert!([126, 127].contains(&ran.code), "{ran:?}");
+        let ran = ran.says(&[
+            "the ':' after '-n' begins a second program",
+            "a program that needs this word: pmi-host run -n 1 -- echo -n : …",
+        ]);
+        assert!(!ran.err.contains("chmod"), "{}", ran.err);
+    }
+    for words in [
+        &["run", "-n", "1", "echo", "-n", ":", "x"][..],
+        &["run", "-n", "1", "echo", "-n", ":", "--no-such-option", "x"],
+        &["run", "-n", "1", "echo", "-n", ":"],
+    ] {
+        run(&mut host(words)).exits_with(2).says(&["the ':' after '-n' begins a second program"]);
+    }
+    let ran = run(&mut host(["run", "-n", "1", "--", "echo", "-n", ":", "x"])).exits_with(0);
+    assert_eq!(ran.out, ": x");
+}
+
+/// Words by which programs recognise the launcher, in what it prints for an option.
+struct Probe {
+    /// Who looks.
+    who: &'static str,
+    command: &'static [&'static str],
+    /// Words that the first line with them decides.
+    known: &'static [(&'static str, &'static str)],
+    expected: &'static str,
+}
+
+/// Rules of public programs, in their order.
+const PROBES: &[Probe] = &[
+    Probe { who: "RADICAL", command: &["mpirun", "-V"], known: RADICAL, expected: "OMPI 4.1.4" },
+    Probe { who: "RADICAL", command: &["mpiexec", "-V"], known: RADICAL, expected: "HYDRA 4.0.2" },
+    Probe {
+        who: "RADICAL",
+        command: &["mpiexec", "-info"],
+        known: RADICAL,
+        expected: "HYDRA 4.0.2",
+    },
+    Probe {
+        who: "Horovod",
+        command: &["mpirun", "--version"],
+        known: HOROVOD,
+        expected: "OpenMPI 4.1.4",
+    },
+    Probe {
+        who: "Horovod",
+        command: &["mpirun", "--personality", "mpich", "--version"],
+        known: HOROVOD,
+        expected: "MPICH 4.0.2",
+    },
+    Probe { who: "GASNet", command: &["mpiexec", "-info"], known: GASNET, expected: "hydra 4.0.2" },
+    Probe {
+        who: "CMake",
+        command: &["mpiexec", "--version"],
+        known: CMAKE,
+        expected: "MPICH 4.0.2",
+    },
+    Probe { who: "CMake", command: &["prterun", "-V"], known: CMAKE, expected: "OpenMPI 4.1.4" },
+    Probe {
+        who: "MPI.jl",
+        command: &["mpiexec", "--version"],
+        known: MPI_JL,
+        expected: "MPICH 4.0.2",
+    },
+    Probe {
+        who: "MPI.jl",
+        command: &["orterun", "--version"],
+        known: MPI_JL,
+        expected: "OpenMPI 4.1.4",
+    },
+    Probe {
+        who: "likwid",
+        command: &["srun", "--version"],
+        known: &[("slurm ", "slurm")],
+        expected: "slurm 22.05.8",
+    },
+];
+
+const RADICAL: &[(&str, &str)] = &[
+    ("intel(r) mpi library for linux", "INTEL"),
+    ("hydra build details:", "HYDRA"),
+    ("mvapich2", "MVAPICH2"),
+    ("(open mpi)", "OMPI"),
+    ("ibm spectrum mpi", "SPECTRUM"),
+];
+const HOROVOD: &[(&str, &str)] = &[
+    ("open mpi", "OpenMPI"),
+    ("openrte", "OpenMPI"),
+    ("ibm spectrum mpi", "SpectrumMPI"),
+    ("mpich", "MPICH"),
+    ("intel(r) mpi", "IntelMPI"),
+];
+const GASNET: &[(&str, &str)] =
+    &[("openrte", "openrte"), ("mvapich", "mvapich"), ("hydra", "hydra")];
+const CMAKE: &[(&str, &str)] = &[("intel", "Intel"), ("open mpi", "OpenMPI"), ("mpich", "MPICH")];
+const MPI_JL: &[(&str, &str)] =
+    &[("intel", "IntelMPI"), ("mvapich", "MVAPICH"), ("(open mpi)", "OpenMPI"), ("mpich", "MPICH")];
+
+#[test]
+fn version_is_recognised_by_programs_that_look_for_a_launcher() {
+    let directory = directory("probes");
+    for Probe { who, command, known, expected } in PROBES {
+        let text = ran(&directory, command).exits_with(0).out.to_lowercase();
+        let found = known.iter().find(|(words, _)| text.contains(words));
+        // The first number with points is the version.
+        let is_version =
+            |word: &&str| word.split('.').count() == 3 && word.split('.').all(is_number);
+        let version = text.split(|letter: char| letter.is_whitespace()).find(is_version);
+        let found = found.map(|(_, name)| format!("{name} {}", version.unwrap_or_default()));
+        assert_eq!(found.as_deref(), Some(*expected), "{who}: {command:?}\n{text}");
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    text.parse::<u32>().is_ok()
+}
+
+#[test]
+fn options_that_show_the_version_agree() {
+    let directory = directory("version");
+    for launcher in [
+        &["mpirun"][..],
+        &["mpiexec"],
+        &["prterun"],
+        &["orterun"],
+        &["mpiexec.mpich"],
+        &["mpirun", "--personality", "hydra"],
+        &["mpiexec", "--personality", "ompi"],
+        &["srun"],
+    ] {
+        let shown = |option: &'static str| {
+            ran(&directory, &[launcher, &[option]].concat()).exits_with(0).out
+        };
+        assert_eq!(shown("-V"), shown("--version"), "{launcher:?}");
+        // The personality may follow.
+        let [name, personality @ ..] = launcher else { continue };
+        let words = [&[*name, "--version"], personality].concat();
+        assert_eq!(ran(&directory, &words).exits_with(0).out, shown("-V"), "{launcher:?}");
+    }
 }

@@ -83,12 +83,29 @@ pub enum UsageError {
         /// Number of requested ranks.
         ranks: u32,
     },
+    /// An error in what follows a colon, which may belong to the program before it.
+    #[error("{error}; {}", behind_colon(.words))]
+    BehindColon {
+        /// The error.
+        error: Box<UsageError>,
+        /// Words of the program before the colon.
+        words: String,
+    },
     /// Another error of the parser.
     #[error("{what}")]
     Other {
         /// Message of the parser.
         what: String,
     },
+}
+
+/// Note on a colon that separates two programs, for an error in the second one. `words` are those of the first.
+pub fn behind_colon(words: &str) -> String {
+    let last = words.rsplit(' ').next().unwrap_or_default();
+    format!(
+        "the ':' after '{last}' begins a second program; a program that needs this word: \
+         pmi-host run -n 1 -- {words} : …"
+    )
 }
 
 fn no_program(place: &usize) -> String {

@@ -10,6 +10,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the place where other users are kept out")]
 
+use crate::words::without_mark;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
@@ -158,7 +159,8 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the whole file at `path` as text, as [`open_to_read`].
+/// Reads the whole file at `path` as text, as [`open_to_read`], without the byte order mark that some editors
+/// put in front.
 ///
 /// # Errors
 ///
@@ -166,7 +168,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 pub fn read_to_string(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open_to_read(path)?.read_to_string(&mut text)?;
-    Ok(text)
+    Ok(without_mark(text))
 }
 
 /// Opens a file with a secret, `what`, which belongs to this user or to root and which no other user may

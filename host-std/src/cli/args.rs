@@ -95,6 +95,14 @@ pub(crate) struct PartArgs {
     pub(crate) words: Vec<OsString>,
 }
 
+impl PartArgs {
+    /// Program and arguments, for messages.
+    pub(super) fn line(&self) -> String {
+        let words: Vec<_> = self.words.iter().map(|word| word.to_string_lossy()).collect();
+        words.join(" ")
+    }
+}
+
 /// One option that was given.
 #[derive(Clone, Debug)]
 pub(crate) struct GivenOption {
@@ -141,11 +149,15 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<RunArgs, UsageError> {
         args.parts.push(PartArgs { given: ranks, words: first.words });
     }
     for (at, Section { options, words }) in sections.into_iter().enumerate() {
-        let matches = self::matches(define_part, options)?;
+        let before = args.parts.last().map(PartArgs::line).unwrap_or_default();
+        let wrong =
+            |error| UsageError::BehindColon { error: Box::new(error), words: before.clone() };
+        let given = self::matches(define_part, options).and_then(|matches| self::given(&matches));
+        let given = given.map_err(wrong)?;
         if words.is_empty() {
-            return Err(UsageError::NoProgram { place: at + 2 });
+            return Err(wrong(UsageError::NoProgram { place: at + 2 }));
         }
-        args.parts.push(PartArgs { given: self::given(&matches)?, words });
+        args.parts.push(PartArgs { given, words });
     }
     Ok(args)
 }
@@ -427,6 +439,8 @@ impl GivenOption {
 
 /// Spellings of options in Hydra, Intel MPI and Open MPI, with the names here.
 const SPELLINGS: &[(&str, &str)] = &[
+    ("--np", "ranks"),
+    ("--n", "ranks"),
     ("-hosts", "hosts"),
     ("-host", "hosts"),
     ("--host", "hosts"),

@@ -20,9 +20,10 @@ use crate::settings::{JobSettings, Settings, Universe};
 use pmi_host_base::exit::USAGE;
 use pmi_host_base::library::{Family, Libraries};
 use pmi_host_base::program::{Program, ProgramError};
-use pmi_host_base::usage::UsageError;
+use pmi_host_base::usage::{UsageError, behind_colon};
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -65,6 +66,14 @@ pub(crate) enum ConfigError {
     /// The program cannot be started.
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// An error in what follows a colon, which may belong to the program before it.
+    #[error("{error}; {}", behind_colon(.words))]
+    BehindColon {
+        /// The error.
+        error: Box<ConfigError>,
+        /// Words of the program before the colon.
+        words: String,
+    },
     /// The listener cannot be set up.
     #[error("{0}")]
     Listen(String),
@@ -120,9 +129,13 @@ impl Config {
             }
         };
         let counts = args.parts.iter().enumerate();
-        let counts = counts.map(|(at, part)| match stated_ranks(part, &settings)? {
-            Some(ranks) => Ok(count(Some(ranks), callers)?),
-            None => Ok(count(fallback(at)?, callers)?),
+        let counts = counts.map(|(at, part)| {
+            let stated = match stated_ranks(part, &settings)? {
+                Some(ranks) => Ok(Some(ranks)),
+                None => fallback(at),
+            };
+            let counted = stated.and_then(|ranks| Ok(count(ranks, callers)?));
+            counted.map_err(|error| error.of_part(&args.parts[..at]))
         });
         let counts: Vec<u32> = counts.collect::<Result<_, ConfigError>>()?;
         let ranks = counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
@@ -157,8 +170,13 @@ impl Config {
         };
 
         let mut parts = Vec::new();
-        for (part, ranks) in with_tools(args.parts.into_iter().zip(counts), &args.tools) {
-            parts.push(App { program: program(part, &settings)?, ranks });
+        let counted = { args.parts.iter().zip(counts) }.enumerate();
+        let counted =
+            counted.map(|(at, (part, ranks))| CountedPart { at, part: part.clone(), ranks });
+        for CountedPart { at, part, ranks } in with_tools(counted, &args.tools) {
+            let found = program(part, &settings, args.default_ranks);
+            let program = found.map_err(|error| error.of_part(&args.parts[..at]))?;
+            parts.push(App { program, ranks });
         }
         if settings.environment.preload_pmi {
             let specified = settings.environment.pmi_libraries.as_deref();
@@ -271,31 +289,37 @@ impl Config {
     }
 }
 
+/// A program with its number of ranks.
+struct CountedPart {
+    /// Place on the command line, from 0.
+    at: usize,
+    part: PartArgs,
+    ranks: u32,
+}
+
 /// Programs with their numbers of ranks, where ranks with a tool are a program of their own.
-fn with_tools(
-    parts: impl Iterator<Item = (PartArgs, u32)>,
-    tools: &[RankTool],
-) -> Vec<(PartArgs, u32)> {
-    let mut all: Vec<(PartArgs, u32)> = Vec::new();
+fn with_tools(parts: impl Iterator<Item = CountedPart>, tools: &[RankTool]) -> Vec<CountedPart> {
+    let mut all: Vec<CountedPart> = Vec::new();
     let mut first = 0_u32;
-    for (part, ranks) in parts.filter(|(_, ranks)| *ranks > 0) {
+    for CountedPart { at, part, ranks } in parts.filter(|one| one.ranks > 0) {
         if tools.is_empty() {
-            all.push((part, ranks));
+            all.push(CountedPart { at, part, ranks });
             continue;
         }
         let of = |rank: u32| -> Vec<usize> {
             let has = |tool: &RankTool| tool.ranks.as_ref().is_none_or(|of| of.contains(&rank));
-            (0..tools.len()).filter(|at| has(&tools[*at])).collect()
+            (0..tools.len()).filter(|tool| has(&tools[*tool])).collect()
         };
         let mut last = None;
         for chosen in (first..first.saturating_add(ranks)).map(of) {
-            if let (Some((_, count)), true) = (all.last_mut(), last.as_ref() == Some(&chosen)) {
-                *count += 1;
+            if let (Some(same), true) = (all.last_mut(), last.as_ref() == Some(&chosen)) {
+                same.ranks += 1;
                 continue;
             }
-            let tools = chosen.iter().flat_map(|at| tools[*at].words.iter().cloned());
+            let tools = chosen.iter().flat_map(|tool| tools[*tool].words.iter().cloned());
             let words = tools.chain(part.words.iter().cloned()).collect();
-            all.push((PartArgs { words, given: part.given.clone() }, 1));
+            let part = PartArgs { words, given: part.given.clone() };
+            all.push(CountedPart { at, part, ranks: 1 });
             last = Some(chosen);
         }
         first = first.saturating_add(ranks);
@@ -386,7 +410,7 @@ fn default_ranks(
         DefaultRanks::One => return Ok(Some(1)),
         DefaultRanks::Slots(unit) => unit,
         DefaultRanks::OfLibrary(unit) => {
-            let program = program(part.clone(), settings)?;
+            let program = program(part.clone(), settings, default)?;
             let path = program.directory.as_deref().map(|directory| directory.join(&program.path));
             let libraries = Libraries::of(path.as_deref().unwrap_or(&program.path));
             if libraries.and_then(|all| all.family()) != Some(Family::OpenMpi) {
@@ -410,14 +434,23 @@ fn apply(given: &[GivenOption], settings: &mut Settings) -> Result<(), UsageErro
     given.iter().try_for_each(|given| given.apply(settings))
 }
 
-/// Resolves the program of a part.
-fn program(part: PartArgs, settings: &Settings) -> Result<Program, ConfigError> {
+/// Resolves the program of a part, for a launcher with this default number of ranks.
+fn program(
+    part: PartArgs,
+    settings: &Settings,
+    launcher: DefaultRanks,
+) -> Result<Program, ConfigError> {
     let own = own_settings(&part)?;
     let directory = own.job.directory.or_else(|| settings.job.directory.clone());
     let mut words = part.words.into_iter();
     let program = match words.next() {
         Some(name) => {
-            let path = Program::find(&name, settings.job.search.clone(), directory.as_deref())?;
+            let search = settings.job.search.clone();
+            let find = match looks_here(launcher, &name, directory.as_deref()) {
+                true => Program::find_or_here,
+                false => Program::find,
+            };
+            let path = find(&name, search, directory.as_deref())?;
             Program::new(path, name, words.collect())
         }
         None => demo()?,
@@ -427,6 +460,18 @@ fn program(part: PartArgs, settings: &Settings) -> Result<Program, ConfigError> 
     Ok(Program { directory, inherit, variables: own.environment.set, ..program })
 }
 
+/// True if a launcher looks for a program behind the directories of `PATH` in the current one, as Open MPI's does.
+fn looks_here(launcher: DefaultRanks, name: &OsStr, directory: Option<&Path>) -> bool {
+    match launcher {
+        DefaultRanks::Slots(_) => true,
+        DefaultRanks::OfLibrary(_) => {
+            let path = directory.unwrap_or(Path::new(".")).join(name);
+            Libraries::of(&path).and_then(|all| all.family()) == Some(Family::OpenMpi)
+        }
+        DefaultRanks::Required | DefaultRanks::One => false,
+    }
+}
+
 /// The demo is this executable, started with a hidden command word.
 fn demo() -> Result<Program, ProgramError> {
     let path = env::current_exe().map_err(ProgramError::NoDemo)?;
@@ -434,11 +479,20 @@ fn demo() -> Result<Program, ProgramError> {
 }
 
 impl ConfigError {
+    /// The error of a program behind others.
+    fn of_part(self, before: &[PartArgs]) -> Self {
+        match before.last().map(PartArgs::line) {
+            Some(words) => Self::BehindColon { error: Box::new(self), words },
+            None => self,
+        }
+    }
+
     /// Exit code, as a shell would return it.
-    pub(crate) const fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => USAGE,
             Self::Program(error) => error.exit_code(),
+            Self::BehindColon { error, .. } => error.exit_code(),
             Self::Listen(_) | Self::Binding(_) => 1,
         }
     }
@@ -471,7 +525,11 @@ mod tests {
     #[test]
     fn job_without_ranks_is_a_usage_error() {
         assert!(matches!(resolved("sh"), Err(ConfigError::Usage(UsageError::NoRanks))));
-        assert!(matches!(resolved("-n 1 sh : sh"), Err(ConfigError::Usage(UsageError::NoRanks))));
+        let Err(ConfigError::BehindColon { error, words }) = resolved("-n 1 sh : sh") else {
+            panic!("the second program has no number of ranks");
+        };
+        assert!(matches!(*error, ConfigError::Usage(UsageError::NoRanks)), "{error}");
+        assert_eq!(words, "sh");
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub(crate) use super::spawn_error::SpawnError;
 use pmi_core::command::{CodeRun, Spawn, Text};
 use pmi_host_base::program::Program;
 use pmi_host_base::user_file;
+use pmi_host_base::words;
 use serde::{Deserialize, Serialize};
 use std::env::consts::ARCH;
 use std::ffi::{OsStr, OsString};
@@ -325,6 +326,7 @@ fn read_hosts(file: &Path) -> Result<Vec<String>, String> {
     let opened = user_file::open_regular(file).map_err(said)?;
     let mut text = String::new();
     opened.take(HOSTS_BYTES).read_to_string(&mut text).map_err(said)?;
+    let text = words::without_mark(text);
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let host = |line: &str| {
         let mut words = line.split_whitespace();

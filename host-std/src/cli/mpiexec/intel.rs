@@ -19,6 +19,12 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         &["check_mpi", "check-mpi"],
         Refused("libraries are not exchanged; link the program with them"),
     ),
+    flag(&["gdb"], Whole("gdb", |_| Ok("all".into()))).note("a gdb for each rank"),
+    word(
+        &["gdba"],
+        Refused("'pmi-host ps' lists the processes of a run, and 'gdb -p PID' attaches to one"),
+    ),
+    flag(&["prepend-timestamp"], Whole("timestamps", yes)).note("seconds since the start"),
     flag(&["rr"], Whole("ppn", |_| Ok("1".into()))),
     word(&["grr"], Whole("ppn", same)),
     flag(&["cleanup"], Only(&[""], ""))

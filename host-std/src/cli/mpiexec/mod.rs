@@ -178,20 +178,24 @@ fn long_name(word: &str) -> &str {
     word.split('=').next().unwrap_or_default().trim_start_matches('-')
 }
 
-/// Text of `-info` and `-V`, which begins with the words by which scripts recognise a launcher.
+/// Text of `-info`, `--version` and `-V`. It begins with the words by which programs recognise a launcher, and
+/// its version, and names no other launcher.
 pub(crate) fn info(launcher: Personality, host: &str) -> String {
-    let word = match launcher {
-        Personality::Hydra => "HYDRA",
-        Personality::OpenMpi => "Open MPI",
-        Personality::Slurm => "slurm",
+    let own = concat!("(pmi-host ", env!("CARGO_PKG_VERSION"), ")");
+    let start = match launcher {
+        Personality::Hydra => format!(
+            "HYDRA build details:\n    Version:                                 4.0.2 {own}\n    command line \
+             of:      MPICH"
+        ),
+        Personality::OpenMpi => format!("mpirun (Open MPI) 4.1.4 {own}"),
+        Personality::Slurm => format!("slurm 22.05.8 {own}"),
     };
     format!(
-        "{word} command line of pmi-host {}\n\x20   starts ranks on:      this \
+        "{start}\n\x20   starts ranks on:      this \
          node ({host}), and hosts of '-hosts', '-f' or a batch system\n\x20   batch systems:        \
          Slurm, Flux, PBS, LSF, Grid Engine, Cobalt\n\x20   node servers by:      {}, or any \
          command ('--starter-cmd')\n\x20   protocols:            PMI-1, PMI-2, \
          PMIx\n\x20   topology:             from the system itself\n",
-        env!("CARGO_PKG_VERSION"),
         STARTERS.join(", ")
     )
 }

@@ -13,10 +13,8 @@ use pmi_host_base::words;
 /// A message with the line.
 pub(super) fn programs(text: &str, ranks: Option<u32>) -> Result<Vec<(u32, Vec<String>)>, String> {
     let mut lines = Vec::new();
-    for line in
-        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
-    {
-        let mut words = words::split(line)?.into_iter();
+    for line in words::lines(text) {
+        let mut words = words::split(&line)?.into_iter();
         let of = words.next().unwrap_or_default();
         let of = match of.as_str() {
             "*" => None,

@@ -7,8 +7,8 @@ use super::policies::{
 };
 use super::reader::FORWARDED;
 use super::table::HydraEffect::{
-    ConfigFile, HostFile, HwThreads, Only, Options, Own, Personality, Preview, RankFile, Refused,
-    Terminals, Version, Whole, WithDefaults,
+    ConfigFile, HostFile, HwThreads, Info, Only, Options, Own, Personality, Preview, RankFile,
+    Refused, Terminals, Whole, WithDefaults,
 };
 use super::table::{HydraOption, flag, pair, same, word, yes};
 use std::ffi::{OsStr, OsString};
@@ -21,7 +21,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["wd"], Own("wdir", same)),
     word(&["personality"], Personality)
         .note("`ompi`, `ompi5`, `prte` or `prrte`, and `hydra`, `mpich` or `intel`"),
-    flag(&["V"], Version),
+    flag(&["V"], Info),
     flag(&["q", "quiet"], Only(&[""], "")).note("the launcher reports faults and nothing else"),
     flag(&["allow-run-as-root"], Only(&[""], "")).note("that is always allowed"),
     flag(&["do-not-launch"], Preview),

@@ -1,6 +1,6 @@
 //! Values of Open MPI's options as options of `run`: policies with modifiers, parameters, variables, lists.
 
-use super::{ReadContext, variable_of};
+use super::{ReadContext, rankfile, variable_of};
 use crate::cli::options::numbers;
 use crate::launch::binding::count;
 use crate::settings::placement::Unit;
@@ -14,8 +14,11 @@ use std::path::Path;
 pub(super) type Expansion = Result<Vec<(&'static str, OsString)>, String>;
 
 /// `--map-by POLICY:MODIFIER…`. A number behind the policy is Hydra's, and stays there.
-pub(super) fn map_by(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+pub(super) fn map_by(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
     let text = text(value)?;
+    if let Some(modifiers) = of_rank_file(text) {
+        return by_rank_file(modifiers, context);
+    }
     let mut pieces = text.split([':', ',']).peekable();
     let policy = pieces.next().unwrap_or_default().to_ascii_lowercase();
     let mut found = Vec::new();
@@ -24,7 +27,7 @@ pub(super) fn map_by(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
             let (ranks, object) = (pieces.next().unwrap_or_default(), pieces.next());
             Some(per_object(ranks, object.unwrap_or_default())?)
         }
-        "seq" | "rankfile" | "dist" | "pe-list" | "likwid" => {
+        "seq" | "dist" | "pe-list" | "likwid" => {
             return Err("that order is not supported; try '-rankmap 0,1,1,0', or '--map-by node'"
                 .to_owned());
         }
@@ -65,8 +68,31 @@ pub(super) fn map_by(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
 pub(super) fn bound_by_map(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     let policy = text(value)?.split([':', ',']).next().unwrap_or_default().to_ascii_lowercase();
     let unit = unit_name(&policy);
-    let is_unit = !["", "slot", "node", "ppr", "seq", "none"].contains(&&*unit);
+    let is_unit = !["", "slot", "node", "ppr", "seq", "none", "rankfile"].contains(&&*unit);
     Ok(is_unit.then(|| ("bind-to", unit.into())).into_iter().collect())
+}
+
+/// Modifiers of the policy `rankfile`; `None` for another policy.
+fn of_rank_file(policy: &str) -> Option<&str> {
+    let (name, modifiers) = policy.split_once(':').unwrap_or((policy, ""));
+    name.eq_ignore_ascii_case("rankfile").then_some(modifiers)
+}
+
+/// `--map-by rankfile:file=F:MODIFIER…`.
+fn by_rank_file(modifiers: &str, context: &ReadContext<'_>) -> Expansion {
+    let mut found = Vec::new();
+    let mut file = None;
+    for piece in modifiers.split(':').filter(|piece| !piece.is_empty()) {
+        match piece.split_once('=') {
+            Some((name, path)) if name.eq_ignore_ascii_case("file") => file = Some(path),
+            _ => found.extend(map_by(format!(":{piece}").as_ref(), context)?),
+        }
+    }
+    let file = file.ok_or("the file is missing; try 'rankfile:file=NAME'")?;
+    let text = (context.read)(Path::new(file));
+    let text = text.map_err(|error| format!("'{file}' cannot be read ({error})"))?;
+    found.extend(rankfile::options(&text)?);
+    Ok(found)
 }
 
 /// `--bycore`.

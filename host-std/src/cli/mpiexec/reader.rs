@@ -109,7 +109,14 @@ impl<'a> HydraReader<'a> {
             (name, attached) = (letters.to_owned(), Some(&bare[letters.len()..]));
         }
         let found = self.options().find(|option| option.names.contains(&&*name));
-        let Some(option) = found else { return self.read_own_option(word, &name, attached, words) };
+        // With two dashes, an option of 'run' that takes a value is meant, as '--gdb 0'.
+        let is_own = |option: &&HydraOption| {
+            let takes_value = args::takes_value(&name) == Some(true);
+            bytes.starts_with(b"--") && option.words == FollowingWords::Nothing && takes_value
+        };
+        let Some(option) = found.filter(|option| !is_own(option)) else {
+            return self.read_own_option(word, &name, attached, words);
+        };
         let mut next = |value: &str| {
             words.next().ok_or_else(|| UsageError::MissingValue {
                 option: format!("{}{name}", self.dashes(&name)),
@@ -294,15 +301,11 @@ impl<'a> HydraReader<'a> {
             }
             HydraEffect::HwThreads => self.slots = Some(Unit::HwThread),
             HydraEffect::Preview => self.args.task = Task::Preview,
-            HydraEffect::Version => self.args.task = Task::Info(Personality::OpenMpi),
             HydraEffect::Only(values, why) if !values.iter().any(|known| value == *known) => {
                 return Err(wrong(why.to_owned()));
             }
             HydraEffect::Only(..) => {}
-            HydraEffect::Info => {
-                let launcher = self.launcher.or_else(|| self.context.launcher());
-                self.args.task = Task::Info(launcher.unwrap_or(Personality::Hydra));
-            }
+            HydraEffect::Info => self.args.task = Task::Info(self.shown_launcher()),
             HydraEffect::Help => {
                 let name = if self.is_slurm() { SRUN } else { "mpiexec" };
                 self.args.task = Task::MpiexecHelp(name);
@@ -310,6 +313,13 @@ impl<'a> HydraReader<'a> {
             HydraEffect::Refused(why) => return Err(wrong(why.to_owned())),
         }
         Ok(())
+    }
+
+    /// Launcher whose version is shown. A name that launchers share is taken for the one that has it first.
+    fn shown_launcher(&self) -> Personality {
+        let of_name =
+            if self.context.name == MPIRUN { Personality::OpenMpi } else { Personality::Hydra };
+        self.launcher.or_else(|| self.context.launcher()).unwrap_or(of_name)
     }
 
     /// Adds options that others override.
@@ -409,14 +419,11 @@ impl<'a> HydraReader<'a> {
         let wrong =
             |what: String| UsageError::Other { what: format!("'{}': {what}", file.display()) };
         let mut words: Vec<OsString> = Vec::new();
-        for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
-            if line.is_empty() {
-                continue;
-            }
+        for line in words::lines(text) {
             if !words.is_empty() && words.last().is_none_or(|word| word != NEXT) {
                 words.push(NEXT.into());
             }
-            words.extend(words::split(line).map_err(wrong)?.into_iter().map(OsString::from));
+            words.extend(words::split(&line).map_err(wrong)?.into_iter().map(OsString::from));
         }
         self.read_words(words).map_err(|error| wrong(error.to_string()))
     }
@@ -469,6 +476,10 @@ impl<'a> HydraReader<'a> {
         let weakest = weakest.map(|(ours, value)| self.given_option(ours, value.into(), &wrong));
         self.args.weakest = weakest.collect::<Result<_, _>>()?;
         self.args.needs_program = true;
+        if let Task::Info(_) = self.args.task {
+            // '--personality' may follow.
+            self.args.task = Task::Info(self.shown_launcher());
+        }
         let has = |given: &[GivenOption], name| given.iter().any(|one| one.option.name == name);
         // The file of the output takes the errors, too, unless they have their own.
         if self.is_slurm()

@@ -81,8 +81,6 @@ pub(super) enum HydraEffect {
     HwThreads,
     /// Prints the job, and starts nothing.
     Preview,
-    /// Prints the version in the words of Open MPI.
-    Version,
     /// Accepts these values, which are the only behaviour here; the message refuses all others.
     Only(&'static [&'static str], &'static str),
     /// Prints version and abilities.
@@ -292,7 +290,6 @@ impl HydraOption {
             HydraEffect::Personality => "the launcher whose meaning counts".to_owned(),
             HydraEffect::HwThreads => "-n".to_owned(),
             HydraEffect::Preview => "--dry-run".to_owned(),
-            HydraEffect::Version => "prints the version".to_owned(),
             Only(values, _) if values == &[""] => "the default".to_owned(),
             Only(values, why) => {
                 format!("{}: the default; otherwise {why}", values.join(", "))

@@ -23,7 +23,8 @@ use pmi_host_base::program::{Program, ProgramError};
 use pmi_host_base::usage::{UsageError, behind_colon};
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -97,7 +98,11 @@ impl Config {
     /// # Errors
     ///
     /// As [`resolve`](Self::resolve).
-    pub(crate) fn resolve_without(args: RunArgs, excluded: &[String]) -> Result<Self, ConfigError> {
+    pub(crate) fn resolve_without(
+        mut args: RunArgs,
+        excluded: &[String],
+    ) -> Result<Self, ConfigError> {
+        share_variables_of_intel(&mut args);
         let mut settings = Settings::default();
         apply(&args.given, &mut settings)?;
         let callers = callers(&settings.job)?;
@@ -469,6 +474,17 @@ fn looks_here(launcher: DefaultRanks, name: &OsStr, directory: Option<&Path>) ->
             Libraries::of(&path).and_then(|all| all.family()) == Some(Family::OpenMpi)
         }
         DefaultRanks::Required | DefaultRanks::One => false,
+    }
+}
+
+/// Lets variables of Intel MPI that one program has hold for all, as under Intel's launcher: ranks of one job
+/// with different ones wait for each other without end.
+fn share_variables_of_intel(args: &mut RunArgs) {
+    let is_shared = |given: &mut GivenOption| {
+        given.option.name == "env" && given.value.as_bytes().starts_with(b"I_MPI_")
+    };
+    for part in &mut args.parts {
+        args.given.extend(part.given.extract_if(.., is_shared));
     }
 }
 

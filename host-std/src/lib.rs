@@ -54,6 +54,7 @@ mod operation;
 mod other_runs;
 mod placement;
 mod poller;
+mod random;
 mod rank_sets;
 mod report;
 mod run_report;

@@ -5,7 +5,7 @@
 //! is not used: where that user has taken the name, launchers make a directory with a further, random part in
 //! its name.
 
-use crate::admission::secret::token;
+use crate::random::token;
 use pmi_host_base::user_file;
 use rustix::fs::{FlockOperation, Mode, flock, mkdir};
 use rustix::io::Errno;

@@ -24,8 +24,8 @@ impl Process {
         !matches!(self.state, 'Z' | 'X')
     }
 
-    /// True for a program that stops with the process that it has started in name spaces, and does not continue
-    /// with it.
+    /// True for a program that stops with the process that it has started in name spaces, and does not
+    /// continue with it.
     pub(crate) fn is_stopped_starter(&self) -> bool {
         self.state == 'T' && self.name == "nsenter"
     }

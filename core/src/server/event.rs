@@ -174,8 +174,8 @@ pub enum Event {
         user: Option<u32>,
     },
     /// A PMIx tool connects. Verify its user, add a job of one member with the
-    /// [identity that the tool brings](super::pmix::PmixServerRef::tool_identity), or with a new one, and call
-    /// [`admit_tool`](super::pmix::PmixServer::admit_tool); or call
+    /// [identity that the tool brings](super::pmix::PmixServerRef::tool_identity), or with a new one, and
+    /// call [`admit_tool`](super::pmix::PmixServer::admit_tool); or call
     /// [`refuse`](super::pmix::PmixServer::refuse). The tool waits for that, and its job is to be removed
     /// when its session is closed.
     #[cfg(feature = "pmix")]

@@ -1,10 +1,10 @@
 //! Secrets: read from a file or generated for the run, and the identities derived from them.
 
+use crate::random::{hexadecimal, random};
 use crate::runtime_dir;
 use pmi_core::auth::{Challenge, Label, NONCE_DIGITS, Nonce, Secret};
 use pmi_host_base::user_file;
 use rustix::fs::{FlockOperation, Mode, flock};
-use rustix::rand::{GetRandomFlags, getrandom};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -91,15 +91,6 @@ pub(crate) fn challenge(secret: Option<&Secret>, has_munge: bool) -> io::Result<
     Ok(Some(if has_munge { challenge.or_munge() } else { challenge }))
 }
 
-/// A token that cannot be guessed, in 32 hexadecimal digits.
-///
-/// # Errors
-///
-/// Errors of the system's random source.
-pub(crate) fn token() -> io::Result<String> {
-    Ok(hexadecimal(&random::<16>()?))
-}
-
 impl GeneratedSecret {
     /// Generates a secret, and its file in the directory where launchers of this user have their sockets.
     ///
@@ -151,19 +142,6 @@ impl Drop for GeneratedSecret {
     }
 }
 
-pub(crate) fn random<const LEN: usize>() -> io::Result<[u8; LEN]> {
-    let mut random = [0; LEN];
-    let mut len_bytes = 0;
-    while len_bytes < LEN {
-        len_bytes += getrandom(&mut random[len_bytes..], GetRandomFlags::empty())?;
-    }
-    Ok(random)
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,13 +183,6 @@ mod tests {
         let path = one.path.clone();
         drop((one, other));
         assert!(!path.exists());
-    }
-
-    #[test]
-    fn token_is_long_and_never_the_same() {
-        let [one, other] = [(); 2].map(|()| token().unwrap());
-        assert_eq!(one.len(), 32);
-        assert_ne!(one, other);
     }
 
     const FIRST_SIXTEEN_DIGITS: u64 = 0x1a92_192e_a3ea_2351;

@@ -12,8 +12,8 @@
 //! A guard that is killed itself is replaced at once, for the launcher may be the next; and its name
 //! differs from that of the launcher, so that `killall -9` of one spares the other.
 //!
-//! The guard of a node server also notices when its starter has gone, and with it the run: a node server that is
-//! stopped cannot notice that, and its ranks would run on. The guard continues it then.
+//! The guard of a node server also notices when its starter has gone, and with it the run: a node server that
+//! is stopped cannot notice that, and its ranks would run on. The guard continues it then.
 //!
 //! Starting a program takes longer than all other work before the first rank, and its pages take more memory
 //! than those that a fork of a small process shares with it. So the guard is a fork of the launcher, which
@@ -105,8 +105,8 @@ pub(crate) enum GuardRecord<'a> {
 
 impl Guard {
     /// Starts the guard. It restores the modes of the terminal if a rank `has_terminal`, and spares
-    /// `inherited` processes; that of a node server watches its starter. `None` if the system does not support
-    /// it.
+    /// `inherited` processes; that of a node server watches its starter. `None` if the system does not
+    /// support it.
     pub(crate) fn start(
         (has_terminal, has_starter): (bool, bool),
         inherited: &[ProcessIdentity],

@@ -45,8 +45,8 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
 }
 
 /// Waits for the end of the launcher of the run with this mark, and terminates what it leaves behind.
-/// Standard input is the pipe from the launcher, standard output the terminal to restore, and standard error leads
-/// to the starter of a node server that has one.
+/// Standard input is the pipe from the launcher, standard output the terminal to restore, and standard error
+/// leads to the starter of a node server that has one.
 pub(crate) fn watch_run(mark: &str, modes: &str, (inherited, has_starter): (&str, bool)) {
     let inherited = inherited.split_terminator(',').filter_map(identity).collect();
     let mut run = Survivors::new(mark, inherited);
@@ -147,8 +147,8 @@ impl Survivors {
         }
     }
 
-    /// Waits until there is something to read. If the starter has gone before, the run is over: a launcher that is
-    /// stopped is continued, so that it notices that and ends its ranks.
+    /// Waits until there is something to read. If the starter has gone before, the run is over: a launcher
+    /// that is stopped is continued, so that it notices that and ends its ranks.
     fn watch_starter(&self) {
         let (input, errors) = (rustix::stdio::stdin(), rustix::stdio::stderr());
         let mut has_gone = false;

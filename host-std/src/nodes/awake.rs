@@ -1,5 +1,5 @@
-//! Clock of a process that may be stopped for a while: by a signal, a debugger, or a batch system that suspends
-//! its job. What others have sent meanwhile is not late, so that time does not count.
+//! Clock of a process that may be stopped for a while: by a signal, a debugger, or a batch system that
+//! suspends its job. What others have sent meanwhile is not late, so that time does not count.
 
 use pmi_core::time::Instant as TreeInstant;
 use pmi_std::Clock;
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 /// A monotonic clock that stands still while its process is stopped.
 ///
-/// The owner looks at it at least once in [`LOOK`]. Where two looks are much farther apart, the process did not
-/// run in between.
+/// The owner looks at it at least once in [`LOOK`]. Where two looks are much farther apart, the process did
+/// not run in between.
 #[derive(Debug)]
 pub(super) struct AwakeClock {
     clock: Clock,

@@ -4,7 +4,7 @@ use super::handshake::{Handshake, HandshakeError, LinkSide};
 use super::key::RunKey;
 use super::peer_host::ReceivedSegments;
 use super::record::{CONTENT_MAX, RecordError, RecordReader, RecordWriter};
-use crate::admission::secret::random;
+use crate::random::random;
 use crate::poller::{Interest, Poller, Token};
 use crate::server::listen::keep_alive;
 use rustix::io::Errno;
@@ -137,8 +137,8 @@ impl Edge {
         self.stream.local_addr()
     }
 
-    /// Keeps the connection for as long as both processes do: one that is stopped reads nothing, and from then
-    /// on only its owner decides what that means, by what the [host answers](Self::poll_answer).
+    /// Keeps the connection for as long as both processes do: one that is stopped reads nothing, and from
+    /// then on only its owner decides what that means, by what the [host answers](Self::poll_answer).
     ///
     /// # Errors
     ///
@@ -147,7 +147,8 @@ impl Edge {
         Ok(set_tcp_user_timeout(&self.stream, 0)?)
     }
 
-    /// Last time at which the system of the other host has answered; `None` if it has not since the last call.
+    /// Last time at which the system of the other host has answered; `None` if it has not since the last
+    /// call.
     pub(super) fn poll_answer(&mut self, now: Instant) -> Option<Instant> {
         let ReceivedSegments { count, last } = ReceivedSegments::of(&self.stream).ok()?;
         let (former, looked_at) = std::mem::replace(&mut self.segments, (count, now));

@@ -3,7 +3,7 @@
 //! The head generates it, and each starter hands it to its node server on standard input. It stands in no
 //! argument, no environment and no file, since other users can read the first two.
 
-use crate::admission::secret::random;
+use crate::random::random;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;

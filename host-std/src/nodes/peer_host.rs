@@ -1,5 +1,5 @@
-//! What the system knows about the host of another node server: it acknowledges what arrives there, and probes
-//! in turn, whether the process runs or is stopped.
+//! What the system knows about the host of another node server: it acknowledges what arrives there, and
+//! probes in turn, whether the process runs or is stopped.
 
 use nix::libc::{self, c_void, socklen_t};
 use rustix::fd::AsRawFd;

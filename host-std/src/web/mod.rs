@@ -18,9 +18,10 @@ mod upgrade;
 
 use crate::admission::gate::Arrival;
 use crate::admission::pending::Pending;
-use crate::admission::{Admission, EVICTED, PENDING_MAX, Policy, Socket, secret};
+use crate::admission::{Admission, EVICTED, PENDING_MAX, Policy, Socket};
 use crate::numbers::index;
 use crate::poller::{Poller, Token};
+use crate::random::token;
 use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
 use crate::server::listen_config::WebListenConfig;
 use client::{Turn, WebClient};
@@ -82,8 +83,7 @@ impl Web {
                 listen.address
             )
         })?;
-        let token = secret::token();
-        let token = token.map_err(|error| format!("no token can be made for pages: {error}"))?;
+        let token = token().map_err(|error| format!("no token can be made for pages: {error}"))?;
         Ok(Self {
             listener,
             origins: listen.origins.clone().into(),

@@ -1,8 +1,9 @@
 //! Hosts on this machine for one case, and a place of its own for the files of the case's processes.
 //!
-//! Each host is a network, mount, UTS and PID name space that one process holds: with an address on a bridge, a
-//! name and a first process of its own, and a `/tmp` and `/dev/shm` that no other host sees. The process that plays the case is in the
-//! name spaces of the head. All of them end with the processes in them, so nothing is left on this machine.
+//! Each host is a network, mount, UTS and PID name space that one process holds: with an address on a bridge,
+//! a name and a first process of its own, and a `/tmp` and `/dev/shm` that no other host sees. The process
+//! that plays the case is in the name spaces of the head. All of them end with the processes in them, so
+//! nothing is left on this machine.
 //!
 //! Node servers are started on these hosts by a script (`--starter-cmd`), in place of `ssh`.
 
@@ -23,8 +24,8 @@ pub(super) struct CaseHosts {
 }
 
 impl CaseHosts {
-    /// Gives this process, which is in a mount name space of its own, places for its files, and starts the hosts
-    /// of `launcher` if it has some. Files are in `directory`.
+    /// Gives this process, which is in a mount name space of its own, places for its files, and starts the
+    /// hosts of `launcher` if it has some. Files are in `directory`.
     ///
     /// # Errors
     ///
@@ -177,9 +178,11 @@ fn mount(place: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The scripts that start a command on a host, with the name of the host in front of it: one that does no more,
-/// one that passes its standard input on with pauses behind `slow_bytes` and in front of its end, as a slow network, and two that write their standard input to an output first, as a terminal does. As behind `ssh`, the command
-/// is in no process group of its starter, and sees the end of that as the end of its input.
+/// The scripts that start a command on a host, with the name of the host in front of it: one that does no
+/// more, one that passes its standard input on with pauses behind `slow_bytes` and in front of its end, as a
+/// slow network, and two that write their standard input to an output first, as a terminal does. As behind
+/// `ssh`, the command is in no process group of its starter, and sees the end of that as the end of its
+/// input.
 fn write_starters(directory: &Path, slow_bytes: u32) -> Result<(), String> {
     let shown = directory.display();
     let enter = format!(

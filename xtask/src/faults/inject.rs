@@ -155,8 +155,8 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Stops the launcher, one node server with its guard, or all processes of the run, for longer than a node may
-    /// be silent, and continues them.
+    /// Stops the launcher, one node server with its guard, or all processes of the run, for longer than a
+    /// node may be silent, and continues them.
     fn pause_processes(&mut self) -> Result<(), Stop> {
         let (case, launcher) = (self.case, self.run.launcher);
         let of_run = self.run.alive();

@@ -255,7 +255,8 @@ impl Launcher {
         children.filter(is_guard).min_by_key(|process| (process.since, process.pid)).cloned()
     }
 
-    /// The node servers, oldest first, as far as they are there. One on a host may have a starter as its parent.
+    /// The node servers, oldest first, as far as they are there. One on a host may have a starter as its
+    /// parent.
     pub(super) fn node_servers(&self, launcher: i32, all: &[Process]) -> Vec<Process> {
         let name = Path::new(&self.words[0]).file_name().unwrap_or_default().to_string_lossy();
         let is_node = |process: &&Process| {

@@ -12,8 +12,8 @@
 //! * **wrong exit code**: another one than [`table::expected_code`] says;
 //! * **lost data**: a line that a rank had written before the fault did not come out, or was torn;
 //! * **foreign process killed**: one that the launcher had not started;
-//! * **file left**: anything in the directories for temporary files and for shared memory, which the processes of
-//!   a case have for themselves where root plays it ([`hosts`]);
+//! * **file left**: anything in the directories for temporary files and for shared memory, which the
+//!   processes of a case have for themselves where root plays it ([`hosts`]);
 //! * **key shown**: a piece of the key of a run over hosts, in any output.
 
 mod case;

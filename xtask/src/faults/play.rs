@@ -288,8 +288,8 @@ impl Play<'_> {
         }
     }
 
-    /// What a rank does before two signals: the first ones leave a daemon each, which mostly ignores signals, and in
-    /// a quarter of the cases all ranks take long to end.
+    /// What a rank does before two signals: the first ones leave a daemon each, which mostly ignores signals,
+    /// and in a quarter of the cases all ranks take long to end.
     fn prepare_for_signals(&mut self, place: usize) {
         let form = self.case.form;
         if place < DAEMONS {
@@ -489,7 +489,8 @@ impl Play<'_> {
         }
     }
 
-    /// Number of lines with a piece of the key that the starters have received, in all that the run has shown.
+    /// Number of lines with a piece of the key that the starters have received, in all that the run has
+    /// shown.
     fn shown_keys(&self) -> u64 {
         let Ok(keys) = fs::read(hosts::starter_input(self.directory)) else { return 0 };
         let said = |lines: &Mutex<OutputLines>| {

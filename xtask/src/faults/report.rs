@@ -76,7 +76,8 @@ pub(super) fn render(states: &[PoolState]) -> String {
         let counts = Counts::of(all(states, label).iter().map(|(_, outcome)| outcome));
         [label.clone()].into_iter().chain(counts.cells()).collect()
     };
-    let header = "launcher|runs|hangs|orphans|wrong exit codes|lost data|foreign processes killed|files left|keys shown";
+    let header = "launcher|runs|hangs|orphans|wrong exit codes|lost data|foreign processes killed|\
+                  files left|keys shown";
     let header: Vec<&str> = header.split('|').collect();
     let mut text = page::table(
         &header,

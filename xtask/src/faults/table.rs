@@ -179,8 +179,8 @@ impl Fault {
 
     /// There is such a case. A program that does not exist is found on the command line (`before`,
     /// `starting`) or in a spawn, which a rank can only ask for between two other requests. A node that is
-    /// silent before its ranks start may be one that takes long, for a minute; a pause, and an echo that a lost
-    /// node shows, come when all hosts have joined. A spawn with PMIx takes a program that PMIx knows.
+    /// silent before its ranks start may be one that takes long, for a minute; a pause, and an echo that a
+    /// lost node shows, come when all hosts have joined. A spawn with PMIx takes a program that PMIx knows.
     pub(super) const fn meets(self, phase: FaultPhase) -> bool {
         match self {
             Self::ExecFailure => matches!(

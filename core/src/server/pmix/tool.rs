@@ -77,8 +77,8 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
-    /// Admits a tool as the member of a job of one member, which [`add_job`](Self::add_job) has described. The
-    /// description names the server ([`SERVER_NSPACE`](keys::SERVER_NSPACE),
+    /// Admits a tool as the member of a job of one member, which [`add_job`](Self::add_job) has described.
+    /// The description names the server ([`SERVER_NSPACE`](keys::SERVER_NSPACE),
     /// [`SERVER_RANK`](keys::SERVER_RANK)).
     ///
     /// # Errors

@@ -86,8 +86,9 @@ pub extern "C" fn PMI2_KVS_Fence() -> c_int {
 /// Reads a value of this job, or of the connected job `jobid`; `src_pmi_id` is the rank that has put it, or
 /// `PMI2_ID_NULL`.
 ///
-/// Shape: `vallen` is the length of the value. If value and NUL do not fit into `maxvalue` bytes, which may be
-/// none, the part that fits is written, and `vallen` is the negative number of bytes needed, the NUL included.
+/// Shape: `vallen` is the length of the value. If value and NUL do not fit into `maxvalue` bytes, which may
+/// be none, the part that fits is written, and `vallen` is the negative number of bytes needed, the NUL
+/// included.
 ///
 /// Returns: `INVALID_KEY` if there is no such key, `NOMEM` for a value that does not fit if `vallen` is null.
 #[allow(unsafe_code, reason = "a name for programs in C")]

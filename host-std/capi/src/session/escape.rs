@@ -1,6 +1,6 @@
 //! Keys and values that a message cannot carry. The C interface takes any string. In PMI-1, whose values
-//! Open MPI fills with blanks, a value ends at the first blank or line end, which nothing escapes; in PMI-2 it
-//! ends at a `;` with every server but this project's: Hydra and Slurm lose the rest.
+//! Open MPI fills with blanks, a value ends at the first blank or line end, which nothing escapes; in PMI-2
+//! it ends at a `;` with every server but this project's: Hydra and Slurm lose the rest.
 //!
 //! Such a text is sent as [`MARK`] and its bytes, with `%XX` for each that the message cannot carry. All
 //! ranks of a job use the same library, so they read it; others see the escaped form.

@@ -223,5 +223,6 @@ const REPORT_WITHIN: Duration = Duration::from_secs(1);
 /// Longest wait for the end of all ranks: agents kill theirs after 3 s and give up after 3 more.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(8);
 
-/// Longest wait for agents that were dismissed, and then for their starters, which remove what they have stored.
+/// Longest wait for agents that were dismissed, and then for their starters, which remove what they have
+/// stored.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);

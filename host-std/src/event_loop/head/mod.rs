@@ -11,7 +11,9 @@
 //! Summary      start and end of every rank
 //! HeadJobs     plans of all jobs, and spawn requests that wait for their answers
 //! HeadGrowth   hosts that are added to the run, for spawn requests or because their start was slow
-//! Reports      no progress, tables of ranks, status requests; Pauses, nodes that are stopped; HeadTrace, the records of all nodes
+//! Reports      no progress, tables of ranks, status requests
+//! Pauses       nodes that are stopped
+//! HeadTrace    the records of all nodes
 //! HeadClients  published names and PMIx tools; queries of all clients for the processes of all nodes
 //! Ending       first failure, signals, the order of the end
 //! ```

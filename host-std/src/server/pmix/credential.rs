@@ -6,7 +6,7 @@
 //! credential, and known to this launcher only, so that a credential is valid for the processes of one
 //! run.
 
-use crate::admission::secret::random;
+use crate::random::random;
 use pmi_core::auth::{Label, PROOF_DIGITS, Secret};
 use pmi_core::time::{Duration, Instant};
 use std::io;

@@ -1,0 +1,44 @@
+//! Random bytes of the system, for secrets and names that cannot be guessed.
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::io;
+
+/// Bytes of the system's random source.
+///
+/// # Errors
+///
+/// Errors of the source.
+pub(crate) fn random<const LEN: usize>() -> io::Result<[u8; LEN]> {
+    let mut random = [0; LEN];
+    let mut len_bytes = 0;
+    while len_bytes < LEN {
+        len_bytes += getrandom(&mut random[len_bytes..], GetRandomFlags::empty())?;
+    }
+    Ok(random)
+}
+
+/// A token that cannot be guessed, in 32 hexadecimal digits.
+///
+/// # Errors
+///
+/// Errors of the system's random source.
+pub(crate) fn token() -> io::Result<String> {
+    Ok(hexadecimal(&random::<16>()?))
+}
+
+/// Two digits for each byte.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn token_is_long_and_never_the_same() {
+        let [one, other] = [(); 2].map(|()| token().unwrap());
+        assert_eq!(one.len(), 32);
+        assert_ne!(one, other);
+    }
+}

@@ -42,7 +42,8 @@ pub(super) trait Protocol<S: Storage>: ProtocolState + Sized {
         usize::MAX
     }
 
-    /// Moves parts of messages that have arrived interleaved; false if their order is right, or still unknown.
+    /// Moves parts of messages that have arrived interleaved; false if their order is right, or still
+    /// unknown.
     ///
     /// # Errors
     ///

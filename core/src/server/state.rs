@@ -12,8 +12,8 @@
 //! second connection of a member, for notices of the server. A refused request leaves the phase
 //! unchanged, and so does `init` with an unsupported version once the session is Open; before, it leads to
 //! Declined, since the specification allows the peer to try another one. Only a peer that ends there
-//! has failed. Malformed bytes and an unexpected peer lead to Broken: the peer receives one error and the link
-//! is closed.
+//! has failed. Malformed bytes and an unexpected peer lead to Broken: the peer receives one error and the
+//! link is closed.
 
 use super::Event;
 use super::job::{Job, RequestContext};
@@ -250,8 +250,8 @@ where
 ///
 /// # Errors
 ///
-/// [`PeerError::LeftEarly`] after `init` and before `finalize`, [`PeerError::Version`] if no version was agreed
-/// on.
+/// [`PeerError::LeftEarly`] after `init` and before `finalize`, [`PeerError::Version`] if no version was
+/// agreed on.
 pub(super) fn handle_end<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>, X: Slots<PendingReply>>(
     state: &mut PmiSessionState<X>,
     job: Option<&mut Job<K, M>>,

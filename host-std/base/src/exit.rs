@@ -35,8 +35,8 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Prints text to standard output, as [`shown`]. A closed pipe is no failure: a reader such as `head` may stop
-/// early.
+/// Prints text to standard output, as [`shown`]. A closed pipe is no failure: a reader such as `head` may
+/// stop early.
 pub fn print(text: &str) -> ExitCode {
     print_bytes(shown(text).as_bytes())
 }

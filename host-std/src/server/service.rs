@@ -245,9 +245,9 @@ impl Service {
         self.server.is_connected(job)
     }
 
-    /// True if the failure of a rank of a job concerns no other job: it is connected with none, or all its ranks
-    /// of this node have finalized. PMI-1 has no message for the end of a connection, and Open MPI sends
-    /// none in PMIx; the finalization of MPI ends all connections.
+    /// True if the failure of a rank of a job concerns no other job: it is connected with none, or all its
+    /// ranks of this node have finalized. PMI-1 has no message for the end of a connection, and Open MPI
+    /// sends none in PMIx; the finalization of MPI ends all connections.
     ///
     /// # Errors
     ///

@@ -62,8 +62,8 @@ pub fn frame(bytes: &[u8]) -> Result<Framed, Malformed> {
 /// Shape: a frame with a field `concat=ID;` is continued by the next, which begins with
 /// `cmd=concat;concatid=ID;`. The fields of all frames are read in sequence, since the heads of the
 /// continuations are fields without a meaning. Another message may stand between two frames of one:
-/// then it is partial until [`reorder_requests`] has moved that one. `spawn` without a program of its own has one frame
-/// `cmd=spawn-cmd;` for each of `ncmds`; no peer was seen to send either.
+/// then it is partial until [`reorder_requests`] has moved that one. `spawn` without a program of its own has
+/// one frame `cmd=spawn-cmd;` for each of `ncmds`; no peer was seen to send either.
 /// Spec: PMI-2 wire protocol, The Protocol; PMI_Job_Spawn.
 ///
 /// # Errors

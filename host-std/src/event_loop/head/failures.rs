@@ -1,5 +1,5 @@
-//! Failures after which other ranks of a run on several nodes continue: all (`--on-exit-error ignore`), or those of
-//! other jobs.
+//! Failures after which other ranks of a run on several nodes continue: all (`--on-exit-error ignore`), or
+//! those of other jobs.
 
 use super::{HeadLoop, trace};
 use crate::launch::control::ControlAction;

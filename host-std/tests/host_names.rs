@@ -1,8 +1,9 @@
-//! Names of hosts in options: they are looked up by the system's command `getent`, here one of the test.
+//! Names of hosts: which of them are this machine, and how those in options are looked up, by the system's
+//! command `getent`, here one of the test.
 
 mod common;
 use common::listening::Host;
-use common::{host, run};
+use common::{host, host_path, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -78,4 +79,38 @@ fn ranks_reach_their_server_by_name() {
     rank.env("PATH", path).env("PMI_PORT", port).env("PMI_ID", "0");
     run(&mut rank).exits_with(0);
     assert_eq!(server.end().0, 0);
+}
+
+/// Names that the ranks of a run on `hosts` have for their hosts, on a machine called `own`; `None` where none
+/// can be called so.
+fn hosts_of_ranks(own: &str, hosts: &str) -> Option<Vec<String>> {
+    let can = Command::new("unshare").args(["--uts", "hostname", own]).status();
+    if !can.is_ok_and(|status| status.success()) {
+        assert!(std::env::var_os("CI").is_none(), "CI runs as root");
+        eprintln!("skipped: only root can give this machine another name");
+        return None;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--uts", "sh", "-c", "hostname \"$0\" && exec \"$@\"", own, host_path()]);
+    command.args(["run", "--hosts", hosts, "--node-interface", "127.0.0.1"]);
+    command.args(["--starter-cmd", "env STARTED_AS={host} {cmd}"]);
+    command.args(["sh", "-c", "echo $PMI_HOSTNAME"]).env("XDG_CONFIG_HOME", "/nowhere");
+    let ran = run(&mut command).exits_with(0).says_nothing();
+    let mut names: Vec<String> = ran.lines().into_iter().map(str::to_owned).collect();
+    names.sort();
+    Some(names)
+}
+
+#[test]
+fn hosts_of_other_domains_and_other_addresses_are_not_this_machine() {
+    for (own, hosts, expected) in [
+        ("host.a", "host.b,host.c", ["host.b", "host.c"]),
+        ("host.a", "host.a,host.b", ["host.a", "host.b"]),
+        ("host.a", "host,other", ["host.a", "other"]),
+        ("host", "host.a,other", ["host", "other"]),
+        ("198.51.100.1", "198.51.100.2,198.51.100.3", ["198.51.100.2", "198.51.100.3"]),
+    ] {
+        let Some(names) = hosts_of_ranks(own, hosts) else { return };
+        assert_eq!(names, expected, "{hosts} on {own}");
+    }
 }

@@ -275,5 +275,9 @@ mod tests {
         for name in ["192.0.2.7", "node2", "me@node1"] {
             assert!(!is_this_machine(name, "node1", false), "{name}");
         }
+        assert!(is_this_machine("node1", "node1.a", false));
+        for (name, host) in [("node1.b", "node1.a"), ("192.0.2.7", "192.0.2.8")] {
+            assert!(!is_this_machine(name, host, false), "{name}");
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Hosts of a run, as spawn requests name them.
 
 use super::spawn_error::SpawnError;
-use super::spawn_request::is_here;
+use super::spawn_request::{is_here, is_loopback};
 use crate::numbers::index;
+use crate::placement::is_same;
 use std::ffi::OsString;
 
 /// Hosts on which programs may be started.
@@ -38,13 +39,12 @@ impl RunHosts<'_> {
             Self::One(host) => return is_here(name, host).then_some(0),
             Self::Several { hosts, own, .. } => (hosts, own),
         };
-        let is_own = ["", "localhost", "127.0.0.1", "::1"].contains(&name);
-        let name = if is_own { own } else { name };
+        let name = if is_loopback(name) { own } else { name };
         let is_lost = |at: usize| self.is_lost(at);
         let all = |lost: bool| hosts.iter().enumerate().filter(move |(at, _)| is_lost(*at) == lost);
         let of = |lost: bool| {
             let exact = all(lost).find(|(_, host)| *host == name);
-            let found = exact.or_else(|| all(lost).find(|(_, host)| is_here(name, host)));
+            let found = exact.or_else(|| all(lost).find(|(_, host)| is_same(name, host)));
             found.map(|(at, _)| at)
         };
         of(false).or_else(|| of(true))
@@ -94,5 +94,26 @@ mod tests {
         assert_eq!(of(&[true, false, true], "n1"), (vec![0], false));
         assert_eq!(of(&[false; 3], "localhost"), (vec![1], true));
         assert_eq!(of(&[false; 3], "n3"), (vec![], false));
+    }
+
+    #[test]
+    fn host_is_found_with_or_without_its_domain_and_no_other_one() {
+        let hosts = ["n.a", "n.b", "me@m.a", "10.0.0.1", "10.0.0.2"].map(str::to_owned);
+        let of = |wanted: &str| {
+            let known = RunHosts::Several { hosts: &hosts, lost: &[], own: "n.a" };
+            known.nodes_of(wanted).and_then(|mut nodes| nodes.next())
+        };
+        for (wanted, node) in [
+            ("n.b", Some(1)),
+            ("N.B", Some(1)),
+            ("n", Some(0)),
+            ("m", Some(2)),
+            ("10.0.0.2", Some(4)),
+            ("n.c", None),
+            ("10.0.0.3", None),
+            ("10", None),
+        ] {
+            assert_eq!(of(wanted), node, "{wanted}");
+        }
     }
 }

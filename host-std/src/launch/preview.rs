@@ -28,7 +28,7 @@ pub(crate) fn of(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsStri
 }
 
 /// Differences of the environment of ranks from the launcher's, with reasons: `+` for added or changed
-/// variables, `-` for removed ones. Variables that differ from rank to rank are shown for the first of
+/// variables, `-` for removed ones; on several hosts, `=` for those that hosts may have a value of their own for. Variables that differ from rank to rank are shown for the first of
 /// each program.
 pub(crate) fn environment(
     spec: JobSpec<'_>,
@@ -54,6 +54,15 @@ pub(crate) fn environment(
                 None => format!("- {}", name.display()),
             };
             let _ = writeln!(text, "  {shown:<36}  {why}");
+        }
+        if spec.hosts.is_some() {
+            for (name, value) in env::where_node_has_none(&plan, part, &ours) {
+                let shown = format!("= {}={}", name.display(), value.display());
+                let _ = writeln!(
+                    text,
+                    "  {shown:<36}  of this host, on hosts without a value of their own"
+                );
+            }
         }
         first += part.ranks;
     }

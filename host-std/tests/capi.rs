@@ -84,7 +84,8 @@ fn spawn_that_fails_writes_a_code_for_each_process_that_was_requested() {
 #[test]
 fn program_built_with_another_header_runs_with_this_library() {
     let Some(program) = common::slurm_program("slurm") else { return };
-    let ran = run(with_libraries(&mut job(2, [&program]))).exits_with(0).says_nothing();
+    let mut command = job(2, ["--universe", "2"]);
+    let ran = run(with_libraries(command.arg(&program))).exits_with(0).says_nothing();
     assert_eq!(ran.lines().len(), 4, "{}", ran.out);
     assert!(ran.lines().iter().all(|line| line.ends_with("all as expected")), "{}", ran.out);
 }

@@ -72,13 +72,34 @@ fn rank_that_leaves_without_finalize_ends_the_job(library: &Library) {
 fn mpi_comm_spawn_connects_parents_and_children(library: &Library) {
     let Some(spawn) = (library.build)("spawn") else { return };
     for (parents, children, sum) in [(1, 1, 100), (2, 3, 303)] {
-        let ran = library.run(parents, &spawn, &[children.to_string()]);
-        let ran = ran.exits_with(0).says_nothing();
+        let mut command = host(["run", "--summary", "-n", &parents.to_string()]);
+        let ran = library.run_jobs(2, command.arg(&spawn).arg(children.to_string()));
         let mut expected: Vec<String> = (0..children)
             .map(|child| format!("child {child} of {children} has {parents} parents"))
             .collect();
         expected.push(format!("the children say {sum}"));
         assert_eq!(ran.lines(), expected);
+    }
+}
+
+fn manager_finds_room_for_workers(library: &Library) {
+    let Some(manager) = (library.build)("manager") else { return };
+    for (options, workers, sum) in [
+        (&["-n", "1", "--hosts", "localhost:4"][..], 3, 3),
+        (&["-n", "2", "--hosts", "localhost:4"], 2, 1),
+        (&["-n", "1", "--hosts", "localhost:4", "--universe", "3"], 2, 1),
+    ] {
+        let mut command = host(["run", "--summary"]);
+        let ran = library.run_jobs(2, command.args(options).arg(&manager));
+        assert_eq!(ran.out, format!("{workers} workers say {sum}\n"), "{options:?}");
+    }
+    // Without a list of hosts, clients of PMI read no number, and those of PMIx that of the processors.
+    let processors = std::thread::available_parallelism().unwrap().get();
+    if processors > 1 {
+        let workers = (processors - 1).to_string();
+        let mut command = host(["run", "--summary", "-n", "1"]);
+        let ran = library.run_jobs(2, command.arg(&manager).arg(&workers));
+        assert!(ran.out.starts_with(&format!("{workers} workers say ")), "{}", ran.out);
     }
 }
 
@@ -103,9 +124,8 @@ fn abort_of_a_child_ends_its_parents(library: &Library) {
 
 fn mpi_comm_spawn_multiple_makes_one_job_of_two_programs(library: &Library) {
     let Some(spawn) = (library.build)("spawn_multiple") else { return };
-    let mut command = host(["run", "-n", "1", "--universe", "7"]);
-    command.arg(&spawn).arg("/usr").current_dir("/");
-    let ran = run(library.prepare(&mut command)).exits_with(0).says_nothing();
+    let mut command = host(["run", "--summary", "-n", "1", "--universe", "7"]);
+    let ran = library.run_jobs(2, command.arg(&spawn).arg("/usr").current_dir("/"));
     let expected = [
         "first: child 0 of 3, program 0, in /usr",
         "second: child 1 of 3, program 1, in /",
@@ -149,18 +169,22 @@ libraries! {
     mpich_4 = MPICH_4: ;
     mpich_5 = MPICH_5:
         mpi_comm_spawn_connects_parents_and_children
+        manager_finds_room_for_workers
         mpi_comm_spawn_multiple_makes_one_job_of_two_programs
         published_name_is_found_and_connected_to
         abort_of_a_child_ends_its_parents;
     open_mpi_4 = OPEN_MPI_4:
         mpi_comm_spawn_connects_parents_and_children
+        manager_finds_room_for_workers
         published_name_is_found_and_connected_to
         abort_of_a_child_ends_its_parents;
     open_mpi_5 = OPEN_MPI_5:
         mpi_comm_spawn_connects_parents_and_children
+        manager_finds_room_for_workers
         published_name_is_found_and_connected_to;
     intel_mpi = INTEL:
         mpi_comm_spawn_connects_parents_and_children
+        manager_finds_room_for_workers
         mpi_comm_spawn_multiple_makes_one_job_of_two_programs
         published_name_is_found_and_connected_to;
 }

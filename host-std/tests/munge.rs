@@ -155,7 +155,7 @@ fn daemon_that_never_answers_delays_no_other_rank() {
     let (ask, asked) = channel();
     thread::spawn(move || daemon.incoming().try_for_each(|peer| ask.send(peer.unwrap())));
     let words = ["--secret-file", secret.to_str().unwrap(), "--munge", silent.to_str().unwrap()];
-    let mut host = Host::start(&[&["--expect", "2"], &words[..]].concat());
+    let mut host = Host::start(&[&["--expect", "2", "--universe", "2"], &words[..]].concat());
     let by_secret = |rank: &str| {
         let secret = Secret::new(SECRET.as_bytes()).unwrap();
         options(&host.port, rank).secret(secret).connect().unwrap().unwrap()

@@ -9,7 +9,8 @@ use common::{job, run, slurm_program};
 fn keys_attributes_names_threads_and_a_spawn_are_as_slurms_client_expects() {
     let Some(slurm) = slurm_program("slurm") else { return };
     for ranks in [1, 2, 8] {
-        let ran = run(&mut job(ranks, [&slurm])).exits_with(0).says_nothing();
+        let mut command = job(ranks, ["--universe", &ranks.to_string()]);
+        let ran = run(command.arg(&slurm)).exits_with(0).says_nothing();
         let mut expected = vec![
             "child 0 of 2: all as expected".to_owned(),
             "child 1 of 2: all as expected".into(),

@@ -399,6 +399,31 @@ fn universe_and_what_is_configured_can_be_asked_for() {
 }
 
 #[test]
+fn universe_has_the_slots_of_the_hosts_that_are_named_and_at_least_the_ranks() {
+    let script = format!(
+        "{INIT} echo cmd=get_universe_size >&$PMI_FD; read answer <&$PMI_FD;
+         [ $PMI_RANK = 0 ] && echo ${{answer##*size=}} $OMPI_UNIVERSE_SIZE; {FINALIZE}"
+    );
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let starter = "env STARTED_AS={host} {cmd}";
+    let on_hosts =
+        ["--node-interface", "127.0.0.1", "--starter-cmd", starter, "--hosts", "n1:2,n2:3"];
+    for (options, expected) in [
+        (&["-n", "1"][..], format!("-1 {processors}")),
+        (&["-n", "1", "--hosts", "localhost:4"], "4 4".to_owned()),
+        (&["-n", "3", "--hosts", "localhost:2"], "3 3".to_owned()),
+        (&["-n", "1", "--universe", "9"], "9 9".to_owned()),
+        (&["-n", "1", "--universe", "endless", "--hosts", "localhost:4"], "-1 4".to_owned()),
+        (&[&on_hosts[..], &["-n", "1"]].concat(), "5 5".to_owned()),
+        (&[&on_hosts[..], &["-n", "2", "--universe", "4"]].concat(), "4 4".to_owned()),
+    ] {
+        let mut command = host(["run", "--pmi", "all"]);
+        let ran = run(command.args(options).args(shell(&script))).exits_with(0);
+        assert_eq!(ran.out.trim_end(), expected, "{options:?}");
+    }
+}
+
+#[test]
 fn two_ranks_that_put_one_key_are_named_once() {
     let script = format!(
         "{INIT} for key in a b; do echo cmd=put kvsname=x key=$key value=$PMI_RANK >&$PMI_FD; \

@@ -16,7 +16,7 @@ use crate::settings::environment::Rendezvous;
 use crate::settings::hosts::HostSource;
 use crate::settings::job::RankTool;
 use crate::settings::nodes::StarterName;
-use crate::settings::{JobSettings, Settings, Universe};
+use crate::settings::{HostSettings, JobSettings, Settings, Universe, UniverseSize};
 use pmi_host_base::exit::USAGE;
 use pmi_host_base::library::{Family, Libraries};
 use pmi_host_base::program::{Program, ProgramError};
@@ -51,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) web: Option<WebListenConfig>,
     /// Binding of ranks to processors; `None` if the system may choose.
     pub(crate) binding: Option<Arc<Binding>>,
+    /// Number of processes that all jobs together may have.
+    pub(crate) universe: UniverseSize,
     /// Name of the first job, if the program that has started the launcher has chosen it.
     pub(crate) nspace: Option<String>,
     /// Settings of the run.
@@ -151,15 +153,7 @@ impl Config {
             Program::find(OsStr::new(GDB), None, None).map_err(|_| other(NO_GDB.to_owned()))?;
         }
         let all = ranks.saturating_add(callers);
-        if settings.job.universe == Universe::Hosts {
-            let slots = hosts.default_ranks(usize::MAX, &settings.hosts);
-            settings.job.universe = Universe::Of(slots.unwrap_or(1).max(all).max(1));
-        }
-        if let Universe::Of(universe) = settings.job.universe
-            && universe < all
-        {
-            return Err(UsageError::Universe { universe, ranks: all }.into());
-        }
+        let universe = universe(&settings, &hosts, all)?;
         let own_name = hosts.own_name().to_owned();
         // Hosts are added to a run with a head only.
         let needs_head = settings.names.server.is_some() || settings.hosts.all_hosts;
@@ -225,6 +219,7 @@ impl Config {
             dial_in_node,
             web,
             binding,
+            universe,
             nspace,
             settings,
         })
@@ -241,6 +236,7 @@ impl Config {
             hosts: self.hosts.as_ref(),
             node: self.node,
             binding: self.binding.as_ref(),
+            universe: self.universe,
             nspace: self.nspace.as_deref(),
             settings: &self.settings,
         }
@@ -361,6 +357,28 @@ fn lacking(parts: &[PartArgs], callers: u32) -> Option<usize> {
         [] if callers == 0 => Some(1),
         parts => parts.iter().position(|part| part.words.is_empty()).map(|place| place + 1),
     }
+}
+
+/// Number of processes that all jobs together may have, of which the first one has `ranks`.
+///
+/// # Errors
+///
+/// [`UsageError`] if the number that was requested is smaller.
+fn universe(settings: &Settings, hosts: &JobHosts, ranks: u32) -> Result<UniverseSize, UsageError> {
+    let stated = |slots: u32| UniverseSize::of(slots.max(ranks));
+    let slots = || hosts.slots(&settings.hosts).map(stated);
+    Ok(match settings.job.universe {
+        Universe::Of(universe) if universe < ranks => {
+            return Err(UsageError::Universe { universe, ranks });
+        }
+        Universe::Of(universe) => UniverseSize::of(universe),
+        Universe::Slots => slots().unwrap_or_else(|| UniverseSize::of_machine(ranks)),
+        Universe::Hosts => stated(hosts.default_ranks(usize::MAX, &settings.hosts).unwrap_or(1)),
+        Universe::Endless => {
+            let size = slots().unwrap_or_else(|| UniverseSize::of_machine(ranks));
+            UniverseSize { pmi: None, ..size }
+        }
+    })
 }
 
 /// Number of ranks that connect from elsewhere.
@@ -550,10 +568,21 @@ mod tests {
 
     #[test]
     fn universe_holds_its_job() {
+        let universe = |line: &str| resolved(line).unwrap().universe;
+        assert_eq!(universe("-n 2 --universe=4 sh"), UniverseSize::of(4));
+        assert_eq!(universe("-n 1 --hosts a:2,b:3 sh"), UniverseSize::of(5));
+        assert_eq!(universe("-n 7 --hosts a:2,b:3 sh"), UniverseSize::of(7));
+        assert_eq!(universe("-n 1 --hosts a:2,b:3 --universe 4 sh"), UniverseSize::of(4));
+        assert_eq!(universe("-n 1 --hosts a:2 sh : -n 1 --hosts a:3,b sh"), UniverseSize::of(4));
+        let endless = universe("-n 1 --hosts a:2,b:3 --universe endless sh");
+        assert_eq!(endless, UniverseSize { pmi: None, pmix: 5 });
+        let alone = universe("-n 1 sh");
+        assert_eq!(alone.pmi, None);
         assert_eq!(
-            resolved("-n 2 --universe=4 sh").unwrap().settings.job.universe,
-            Universe::Of(4)
+            usize::try_from(alone.pmix),
+            Ok(std::thread::available_parallelism().unwrap().get())
         );
+        assert_eq!(universe("-n 5000 sh").pmix, 5000);
         for line in ["-n 2 --universe 1 sh", "-n 1 --listen localhost:0 --expect 2 --universe 2 sh"]
         {
             assert_eq!(resolved(line).unwrap_err().exit_code(), USAGE, "{line}");

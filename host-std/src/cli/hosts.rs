@@ -10,6 +10,7 @@ use crate::settings::HostSettings;
 use crate::settings::hosts::HostSource;
 use pmi_host_base::usage::UsageError;
 use pmi_host_base::user_file;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -120,6 +121,20 @@ impl JobHosts {
                 HostOrder::Slot | HostOrder::Node => settings.ppn,
             },
         }
+    }
+
+    /// Number of ranks that all hosts take which the user or a batch system names; `None` if neither names any.
+    pub(super) fn slots(&self, settings: &HostSettings) -> Option<u32> {
+        let common = Some(&self.common).filter(|_| self.is_named);
+        let mut slots: HashMap<&str, u32> = HashMap::new();
+        for allocation in self.own.iter().flatten().chain(common) {
+            for (host, ranks) in allocation.hosts.capacities(settings.rules()) {
+                // Programs with lists of their own may share a host.
+                slots.entry(host).and_modify(|most| *most = ranks.max(*most)).or_insert(ranks);
+            }
+        }
+        let all = slots.values().fold(0_u32, |sum, slots| sum.saturating_add(*slots));
+        (!slots.is_empty()).then_some(all)
     }
 
     /// Places `ranks` of each program. `None` if all of them are on this host, and no head is needed

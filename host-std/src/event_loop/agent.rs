@@ -195,7 +195,6 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     let started = job.map.ranks().saturating_sub(expected_count);
     let mut settings = Settings::default();
     settings.job.expected = expected;
-    settings.job.universe = job.facts.universe;
     settings.job.attributes = job.facts.attributes;
     settings.job.kvs = job.exchange.kvs;
     settings.nodes.fence = job.exchange.fence;
@@ -250,6 +249,7 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
         dial_in_node,
         web,
         binding,
+        universe: job.facts.universe,
         nspace: None,
         settings,
     })

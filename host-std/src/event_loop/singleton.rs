@@ -7,8 +7,8 @@ use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::plan::{App, name_of_this_run};
 use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
 use crate::settings::Settings;
+use crate::settings::UniverseSize;
 use crate::settings::environment::Offer;
-use crate::settings::job::Universe;
 use crate::settings::output::StdinTo;
 use crate::stdio::target;
 use crate::verdict::Failure;
@@ -66,8 +66,6 @@ fn config(pid: i32) -> Result<Config, String> {
     }
     // Standard input belongs to the program, and no process it spawns may read from it.
     settings.output.stdin = StdinTo::NoRank;
-    // The size of the universe is unknown, and 1 would keep a program from spawning.
-    settings.job.universe = Universe::Endless;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let parts = vec![App { program: program(pid), ranks: 1 }];
     Ok(Config {
@@ -81,6 +79,7 @@ fn config(pid: i32) -> Result<Config, String> {
         dial_in_node: None,
         web: None,
         binding: None,
+        universe: UniverseSize::of_machine(1),
         nspace: None,
         settings,
     })

@@ -14,7 +14,7 @@ use super::trampoline::DebugHold;
 use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::settings::Settings;
 use crate::settings::nodes::StarterName;
-use crate::settings::{Environment, Universe};
+use crate::settings::{Environment, UniverseSize};
 use pmi_host_base::program::Program;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
@@ -42,8 +42,8 @@ pub(crate) struct Plan {
     pub(crate) kvsname: String,
     /// Rank that spawned this job; `None` for the first.
     pub(crate) spawner: Option<ParentRank>,
-    /// Maximum number of processes in all jobs together; `None` if unlimited.
-    pub(crate) universe: Option<u32>,
+    /// Maximum number of processes in all jobs together.
+    pub(crate) universe: UniverseSize,
     /// Environment of its ranks.
     pub(crate) environment: Environment,
     /// Its ranks on this node, and their processors.
@@ -137,6 +137,8 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) node: Option<u32>,
     /// Processors of each rank; `None` leaves the choice to the system.
     pub(crate) binding: Option<&'a Arc<Binding>>,
+    /// Number of processes that all jobs together may have.
+    pub(crate) universe: UniverseSize,
     /// Name of the job, if the program that has started the launcher has chosen it.
     pub(crate) nspace: Option<&'a str>,
     /// All settings of the run.
@@ -146,7 +148,8 @@ pub(crate) struct JobSpec<'a> {
 impl Plan {
     /// Places the ranks of `spec`: all of them on this node if it has no hosts.
     pub(crate) fn first(spec: JobSpec<'_>, endpoint: Option<Endpoint>) -> Self {
-        let JobSpec { parts, ranks, host, run, hosts, node, binding, nspace, settings } = spec;
+        let JobSpec { parts, ranks, host, run, hosts, node, binding, universe, nspace, settings } =
+            spec;
         let local = match (hosts, node) {
             (None, _) => LocalRanks::first(started(parts)),
             (Some(placed), Some(node)) => {
@@ -171,11 +174,7 @@ impl Plan {
             host: host.to_owned(),
             kvsname: nspace.map_or_else(|| format!("{run}_0"), str::to_owned),
             spawner: None,
-            universe: match settings.job.universe {
-                Universe::Job | Universe::Hosts => Some(ranks),
-                Universe::Of(universe) => Some(universe),
-                Universe::Endless => None,
-            },
+            universe,
             environment: settings.environment.clone(),
             placement: NodePlacement {
                 ranks: local,
@@ -497,7 +496,7 @@ pub(crate) mod tests {
             host: "node1".to_owned(),
             kvsname: "kvs_7_0".to_owned(),
             spawner: None,
-            universe: Some(ranks),
+            universe: UniverseSize::of(ranks),
             environment: Environment::default(),
             placement: NodePlacement {
                 ranks: LocalRanks::first(ranks),
@@ -536,7 +535,7 @@ pub(crate) mod tests {
     fn spawned_job_knows_where_it_comes_from() {
         let parent = plan(&[("./a", 2)]);
         let child = parent.spawned(1, plan(&[("./b", 3)]).parts, Vec::new(), 4);
-        assert_eq!((child.ranks, child.universe), (3, Some(2)));
+        assert_eq!((child.ranks, child.universe), (3, UniverseSize::of(2)));
         let spawner = ParentRank { kvsname: "kvs_7_0".to_owned(), rank: 1 };
         assert_eq!((&*child.kvsname, child.spawner), ("kvs_7_4", Some(spawner)));
     }

@@ -71,7 +71,7 @@ pub(super) fn open_mpi_of_plan(plan: &Plan) -> [(&'static str, String); 6] {
     [
         ("OMPI_COMM_WORLD_SIZE", plan.ranks.to_string()),
         ("OMPI_COMM_WORLD_LOCAL_SIZE", plan.local().to_string()),
-        ("OMPI_UNIVERSE_SIZE", plan.universe.unwrap_or(plan.ranks).to_string()),
+        ("OMPI_UNIVERSE_SIZE", plan.universe.pmix.to_string()),
         ("OMPI_NUM_APP_CTX", plan.parts.len().to_string()),
         ("OMPI_FIRST_RANKS", listed(first_ranks(plan))),
         ("OMPI_APP_CTX_NUM_PROCS", listed(plan.parts.iter().map(|part| part.ranks))),

@@ -6,9 +6,9 @@ use crate::admission::secret::{IdWidth, read_secret};
 use crate::launch::plan::App;
 use crate::placement::{ExpectedRanks, NodeMap};
 use crate::server::listen_config::{ListenConfig, WebListenConfig};
+use crate::settings::UniverseSize;
 use crate::settings::ending::{OnExitError, OnSingletons};
 use crate::settings::environment::Environment;
-use crate::settings::job::Universe;
 use crate::settings::nodes::FenceData;
 use crate::settings::output::StdinTo;
 use crate::settings::placement::Placement;
@@ -55,7 +55,7 @@ pub(crate) struct JobMessage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FactsMessage {
     /// Number of processes that all jobs together may have.
-    pub(crate) universe: Universe,
+    pub(crate) universe: UniverseSize,
     /// Job attributes.
     pub(crate) attributes: Vec<(String, String)>,
 }
@@ -325,7 +325,7 @@ pub(super) mod tests {
             map: placed("n1:2,n2:2", 5).map,
             apps: plan.parts.iter().map(AppMessage::from).collect(),
             facts: FactsMessage {
-                universe: Universe::Of(9),
+                universe: UniverseSize { pmi: None, pmix: 9 },
                 attributes: vec![("a".to_owned(), "b".to_owned())],
             },
             dial_in: None,

@@ -62,11 +62,16 @@ struct Filling {
 impl HostList {
     /// Number of ranks that the hosts take without sharing slots.
     pub(crate) fn capacity(&self, rules: FillRules) -> u32 {
-        let slots = |host: &Host| match rules.order {
+        self.capacities(rules).map(|(_, ranks)| ranks).fold(0, u32::saturating_add)
+    }
+
+    /// Names of the hosts, each with this number for it alone.
+    pub(crate) fn capacities(&self, rules: FillRules) -> impl Iterator<Item = (&str, u32)> {
+        let slots = move |host: &Host| match rules.order {
             HostOrder::PerNode(ranks) => ranks.min(host.max_slots.unwrap_or(u32::MAX)),
             HostOrder::Slot | HostOrder::Node => rules.slots_of(host),
         };
-        self.hosts().iter().map(slots).fold(0, u32::saturating_add)
+        self.hosts().iter().map(move |host| (host.name.as_str(), slots(host)))
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn describe(plan: &Plan) -> io::Result<(JobSpec, Vec<Member>)> {
     let spec = JobSpec {
         name: name(&plan.kvsname)?,
         spawner: plan.spawner.as_ref().map(|by| name(&by.kvsname)).transpose()?,
-        universe_size: plan.universe,
+        universe_size: plan.universe.pmi,
         size: Some(plan.ranks),
         has_uplink: plan.placement.hosts.is_some(),
     };
@@ -89,7 +89,7 @@ pub(super) fn fill(
     if let Ok(mapping) = &mapping {
         server.preset(job, PROCESS_MAPPING, mapping)?;
     }
-    if let Some(universe) = plan.universe {
+    if let Some(universe) = plan.universe.pmi {
         server.preset(job, b"universeSize", universe.to_string().as_bytes())?;
     }
     server.preset(job, b"hasNameServ", b"TRUE")?;

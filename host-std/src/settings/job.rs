@@ -5,6 +5,7 @@ use pmi_host_base::kvs_budget::KvsLimits;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::thread::available_parallelism;
 
 /// Description of a job, besides its programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,18 +50,44 @@ pub(crate) struct ProofSettings {
     pub(crate) munge: Option<PathBuf>,
 }
 
-/// Number of processes that all jobs together may have, as the server reports it to ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Number of processes that all jobs together may have, as it was requested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Universe {
-    /// Size of the first job.
+    /// Slots of the hosts, if they are named or allocated.
     #[default]
-    Job,
+    Slots,
     /// A fixed number.
     Of(u32),
     /// Number of ranks that all hosts take.
     Hosts,
-    /// No limit: the server reports no number.
+    /// No limit: the server reports no number where the protocol allows that.
     Endless,
+}
+
+/// Number of processes that all jobs together may have, as the server reports it to ranks. A program that
+/// spawns subtracts the number of its ranks, so the size of the job would forbid each spawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UniverseSize {
+    /// For clients of PMI-1 and PMI-2; `None` if it is unlimited or unknown.
+    pub(crate) pmi: Option<u32>,
+    /// For clients of PMIx, whose libraries require a number.
+    pub(crate) pmix: u32,
+}
+
+impl UniverseSize {
+    /// The same number for all protocols.
+    pub(crate) const fn of(universe: u32) -> Self {
+        Self { pmi: Some(universe), pmix: universe }
+    }
+
+    /// Size of an unlimited universe on this machine, for a job with this number of `ranks`: clients of PMIx
+    /// read the number of its processors.
+    pub(crate) fn of_machine(ranks: u32) -> Self {
+        // It is read from files of the control group.
+        let processors = available_parallelism().map_or(1, usize::from);
+        let pmix = u32::try_from(processors).unwrap_or(u32::MAX).max(ranks);
+        Self { pmi: None, pmix }
+    }
 }
 
 /// Tool that starts the programs of some ranks (`-gtool`).

@@ -17,7 +17,7 @@ pub(crate) mod watching;
 pub(crate) use ending::Ending;
 pub(crate) use environment::Environment;
 pub(crate) use hosts::HostSettings;
-pub(crate) use job::{JobSettings, Universe};
+pub(crate) use job::{JobSettings, Universe, UniverseSize};
 pub(crate) use names::NameSettings;
 pub(crate) use nodes::NodeSettings;
 pub(crate) use output::Output;

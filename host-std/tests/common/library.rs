@@ -46,4 +46,13 @@ impl Library {
     pub fn run<S: AsRef<OsStr>>(&self, ranks: u32, program: &Path, args: &[S]) -> Ran {
         run(self.prepare(&mut job(ranks, [program])).args(args))
     }
+
+    /// Runs `command`, which begins with `pmi-host run --summary`, and checks that the run has had this number of
+    /// jobs: a program that spawns only if there is room for it succeeds without a spawn, too. The summary is
+    /// all that the launcher says.
+    #[track_caller]
+    pub fn run_jobs(&self, jobs: u32, command: &mut Command) -> Ran {
+        let ran = run(self.prepare(command)).exits_with(0);
+        ran.says(&[&format!(" in {jobs} jobs on 1 host: ")])
+    }
 }

@@ -39,10 +39,11 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "universe",
         "N",
         "largest number of processes, including those that ranks spawn; hosts for the slots of all hosts, \
-         or endless (default: as -n)",
+         or endless (default: the slots of hosts that are listed or allocated; without them PMIx programs \
+         read the number of processors, and PMI programs none)",
         |settings, value| put(&mut settings.job.universe, universe(value)),
         |settings| match settings.job.universe {
-            Universe::Job => None,
+            Universe::Slots => None,
             Universe::Of(universe) => Some(universe.to_string()),
             Universe::Hosts => Some(HOSTS.to_owned()),
             Universe::Endless => Some(ENDLESS.to_owned()),

@@ -400,7 +400,7 @@ fn describe(
         map: placed.map.clone(),
         dial_in: None,
         apps: config.parts.iter().map(AppMessage::from).collect(),
-        facts: FactsMessage { universe: job.universe, attributes: job.attributes.clone() },
+        facts: FactsMessage { universe: config.universe, attributes: job.attributes.clone() },
         exchange: ExchangeMessage {
             kvs: job.kvs,
             fence: nodes.fence,

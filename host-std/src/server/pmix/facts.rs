@@ -138,7 +138,7 @@ impl NodeInfo<'_> {
 
 impl<'a> JobInfo<'a> {
     fn new(plan: &'a Plan, hosts: Option<&'a PlacedHosts>, pid: u32) -> Self {
-        let names: Vec<&str> = match hosts {
+        let names: Vec<&'a str> = match hosts {
             Some(placed) => placed.hosts.iter().map(String::as_str).collect(),
             None => vec![&plan.host],
         };
@@ -298,7 +298,7 @@ impl<'a> JobInfo<'a> {
     fn session(&self) -> Vec<Known<'_>> {
         let mut known = vec![
             (keys::SESSION_ID, Fact::U32(0)),
-            (keys::UNIV_SIZE, Fact::U32(self.plan.universe.unwrap_or(self.plan.ranks))),
+            (keys::UNIV_SIZE, Fact::U32(self.plan.universe.pmix)),
         ];
         if let Some(directory) = self.plan.pmix.as_ref().and_then(|pmix| pmix.directory.as_ref()) {
             known.push((keys::TMPDIR, Fact::Text(directory.as_os_str().as_bytes())));

@@ -205,7 +205,38 @@ fn host_that_ssh_does_not_reach_is_in_the_table_with_its_words() {
     let other = format!("{arguments} -o IdentityFile={}/none", directory.path().display());
     command.env("HYDRA_LAUNCHER_EXTRA_ARGS", other.replace("-F", "-o PubkeyAuthentication=no -F"));
     let ran = run(&mut command).exits_with(1);
-    assert!(table(&ran).contains("Permission denied"), "{}", ran.err);
+    let text = table(&ran);
+    assert!(text.contains("Permission denied") && !text.contains("attempts"), "{text}");
+}
+
+#[test]
+fn host_that_refuses_connections_for_a_moment_is_tried_again() {
+    let Some(mut hosts) = ssh_hosts("refused", 2) else { return };
+    hosts.restart_server(1, ("MaxStartups", "2:100:2")).unwrap();
+    // Two connections that do not authenticate are the most that it takes.
+    let holding = |secs: &str| {
+        let script = "exec 3<>/dev/tcp/10.77.0.1/22; read -r line <&3; echo held; exec sleep $0";
+        let held = start(hosts.command(0, "bash").args(["-c", script, secs]));
+        held.wait_for_output("held\n");
+        held
+    };
+    let held = ["2", "2"].map(holding);
+    let words = ["run", "--hosts", "n1,n2", "sh", "-c", "uname -n"];
+    let ran = run(&mut hosts.head(&words)).exits_with(0).says_nothing();
+    assert_eq!(ran.lines(), ["n1", "n2"]);
+    assert!(hosts.log(1).contains("MaxStartups"), "{}", hosts.log(1));
+    held.into_iter().for_each(|held| _ = held.end());
+    let held = ["60", "60"].map(holding);
+    let ran = run(&mut hosts.head(&words)).exits_with(1);
+    let text = table(&ran);
+    for part in ["n1  'ssh' exited with 255 in each of 5 attempts", "MaxStartups"] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    for held in held {
+        held.signal("KILL");
+        held.end();
+    }
+    (1..=2).for_each(|host| wait_until_empty(&hosts, host));
 }
 
 #[test]

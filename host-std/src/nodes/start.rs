@@ -256,7 +256,12 @@ impl NodeServers {
             .as_ref()
             .and_then(|progress| progress.deadline(self.present.joined.len()));
         let growth = self.for_hosts.deadline();
-        let own = [self.network.deadline(), self.patience, self.failed.deadline()];
+        let own = [
+            self.network.deadline(),
+            self.starters.deadline(),
+            self.patience,
+            self.failed.deadline(),
+        ];
         own.into_iter().chain([progress, growth]).flatten().min()
     }
 

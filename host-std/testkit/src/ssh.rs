@@ -118,13 +118,43 @@ impl SshHosts {
         ip(&["-n", &head, "link", "set", &port, "master", "br0", "up"])?;
         ip(&["-n", &own, "link", "set", "eth0", "up"])?;
         self.family.add_address((&own, "eth0"), host)?;
+        let server = self.start_server(host, "server")?;
+        self.servers.push(server);
+        Ok(())
+    }
+
+    fn start_server(&self, host: u32, configuration: &str) -> Result<Child, String> {
         let failed = |error: io::Error| format!("sshd of n{host}: {error}");
         let log = File::create(self.path(&format!("log-{host}"))).map_err(failed)?;
         let mut server = self.command(host, SSHD);
-        server.args(["-D", "-e", "-f", &self.path("server")]);
+        server.args(["-D", "-e", "-f", &self.path(configuration)]);
         server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        self.servers.push(server.spawn().map_err(failed)?);
-        Ok(())
+        server.spawn().map_err(failed)
+    }
+
+    /// Starts the `sshd` of a host again, with another value of `keyword` in its configuration.
+    ///
+    /// # Errors
+    ///
+    /// A sentence: it does not start.
+    pub fn restart_server(
+        &mut self,
+        host: u32,
+        (keyword, value): (&str, &str),
+    ) -> Result<(), String> {
+        let at = usize::try_from(host).unwrap_or_default().saturating_sub(1);
+        let failed = |error: io::Error| format!("sshd of n{host}: {error}");
+        let lines = fs::read_to_string(self.path("server")).map_err(failed)?;
+        let others = lines.lines().filter(|line| line.split(' ').next() != Some(keyword));
+        let configuration = format!("server-{host}");
+        let own = format!("{keyword} {value}");
+        let lines: Vec<&str> = others.chain([own.as_str()]).collect();
+        fs::write(self.path(&configuration), lines.join("\n") + "\n").map_err(failed)?;
+        let server = self.servers.get_mut(at).ok_or("there is no such host")?;
+        server.kill().and_then(|()| server.wait()).map_err(failed)?;
+        let restarted = self.start_server(host, &configuration)?;
+        self.servers[at] = restarted;
+        self.wait_for_server(host)
     }
 
     fn wait_for_server(&self, host: u32) -> Result<(), String> {

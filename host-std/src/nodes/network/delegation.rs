@@ -13,6 +13,7 @@ use crate::launch::descriptors::DescriptorLimit;
 use crate::poller::{Poller, Token};
 use rustix::process::Signal;
 use std::io;
+use std::time::Instant;
 
 /// Hands a command to `node`, at the head. Returns false if the node is not ready for that.
 pub(crate) fn delegate(network: &mut Network, node: u32, command: &StarterCommand) -> bool {
@@ -96,6 +97,14 @@ pub(crate) fn starter_count(network: &Network) -> usize {
     match &network.side {
         NetworkSide::Head(_) => 0,
         NetworkSide::Node(side) => side.starters.as_ref().map_or(0, StarterPool::count),
+    }
+}
+
+/// Time at which a starter of this node server is due.
+pub(super) fn deadline(network: &Network) -> Option<Instant> {
+    match &network.side {
+        NetworkSide::Head(_) => None,
+        NetworkSide::Node(side) => side.starters.as_ref().and_then(StarterPool::deadline),
     }
 }
 

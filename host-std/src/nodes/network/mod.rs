@@ -366,7 +366,7 @@ impl Network {
         let tree = self.tree.as_ref().and_then(TreeNode::poll_timeout);
         let tree = tree.map(|at| self.clock.moment_of(at));
         let listener = self.listener.as_ref().and_then(|listener| listener.paused_until);
-        let own = [self.clock.next_look()];
+        let own = [Some(self.clock.next_look()), delegation::deadline(self)].into_iter().flatten();
         links.chain(tree).chain(listener).chain(self.rejections.deadline()).chain(own).min()
     }
 

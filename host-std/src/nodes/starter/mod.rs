@@ -7,6 +7,7 @@ mod child;
 pub(super) mod delegation;
 mod output;
 pub(super) mod pool;
+mod refusal;
 mod staging;
 mod start;
 mod table;

@@ -1,9 +1,9 @@
 //! Processes of starters: few at a time, each with the key on its standard input and its output kept.
 
-use super::StarterCommand;
 use super::child::StarterChild;
 use super::output::OutputTail;
 use super::start::{self, PreparedStarter, StarterInput};
+use super::{StarterCommand, refusal};
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::process_handle::ProcessHandle;
 use crate::poller::{Interest, Poller, Token};
@@ -22,6 +22,10 @@ use std::time::{Duration, Instant};
 /// Starters of a run.
 pub(crate) struct StarterPool {
     waiting: VecDeque<StarterCommand>,
+    /// Commands that a host has refused, with the times at which they are executed again.
+    refused: Vec<(Instant, StarterCommand)>,
+    /// Number of times that a host has refused a command, by its first node.
+    refusals: BTreeMap<u32, usize>,
     running: BTreeMap<u32, RunningStarter>,
     /// Number of the next starter.
     next: u32,
@@ -69,8 +73,16 @@ impl StarterPool {
         key_line: String,
         limit: DescriptorLimit,
     ) -> Self {
-        let (waiting, running) = (commands.into(), BTreeMap::new());
-        Self { waiting, running, next: 0, key_line, program: None, limit }
+        Self {
+            waiting: commands.into(),
+            refused: Vec::new(),
+            refusals: BTreeMap::new(),
+            running: BTreeMap::new(),
+            next: 0,
+            key_line,
+            program: None,
+            limit,
+        }
     }
 
     /// Adds a command behind the others.
@@ -81,6 +93,9 @@ impl StarterPool {
     /// Starts further commands while fewer than 64 wait for their nodes to connect. Returns those that
     /// cannot be started.
     pub(crate) fn start_due(&mut self, poller: &Poller) -> Vec<StarterEnd> {
+        let now = Instant::now();
+        let again = self.refused.extract_if(.., |(time, _)| *time <= now);
+        self.waiting.extend(again.map(|(_, command)| command));
         if self.waiting.is_empty() {
             return Vec::new();
         }
@@ -151,6 +166,11 @@ impl StarterPool {
         None
     }
 
+    /// Time at which a further command is due, without an event.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.refused.iter().map(|(time, _)| *time).min()
+    }
+
     /// Handles the end of the starter with this number.
     fn handle_exit(&mut self, number: u32) -> Option<StarterEnd> {
         let status = self.running.get_mut(&number)?.child.try_wait();
@@ -163,12 +183,21 @@ impl StarterPool {
         // What it wrote before its end is there; processes that it left behind may keep the pipe open.
         one.read_output();
         let program = one.command.program().to_owned();
-        Some(StarterEnd {
-            nodes: one.command.nodes,
-            awaited: one.awaited,
-            how: format!("'{program}' {}", status.map_or_else(|| UNKNOWN.to_owned(), ended)),
-            output: one.tail.lines(),
-        })
+        let mut how = format!("'{program}' {}", status.map_or_else(|| UNKNOWN.to_owned(), ended));
+        let output = one.tail.lines();
+        let has_none = !one.awaited.is_empty() && one.awaited == one.command.nodes;
+        let is_error = status.and_then(|status| status.code()) == Some(refusal::SSH_ERROR);
+        if has_none && is_error && refusal::is_passing(&output) {
+            let node = one.command.nodes.first().copied().unwrap_or_default();
+            let count = self.refusals.entry(node).or_default();
+            *count += 1;
+            if let Some(pause) = refusal::RETRIES.get(*count - 1) {
+                self.refused.push((Instant::now() + *pause, one.command));
+                return None;
+            }
+            how.push_str(&refusal::shown(*count));
+        }
+        Some(StarterEnd { nodes: one.command.nodes, awaited: one.awaited, how, output })
     }
 
     /// The last lines that the starter of `node` has written, as long as it runs.
@@ -180,6 +209,7 @@ impl StarterPool {
     /// Sends a signal to all starters and the processes in their groups, and starts no further one.
     pub(crate) fn signal(&mut self, signal: Signal) {
         self.waiting.clear();
+        self.refused.clear();
         for one in self.running.values() {
             one.child.signal(signal);
         }
@@ -202,6 +232,7 @@ impl StarterPool {
     /// Sends a signal to the starters whose nodes have not connected, and starts no further one.
     pub(crate) fn signal_awaited(&mut self, signal: Signal) {
         self.waiting.clear();
+        self.refused.clear();
         for one in self.running.values().filter(|one| !one.awaited.is_empty()) {
             one.child.signal(signal);
         }
@@ -210,7 +241,12 @@ impl StarterPool {
     /// Ends the starts of these nodes, whose numbers other ones may get: the ends of their starters are not
     /// reported.
     pub(crate) fn withdraw(&mut self, is_withdrawn: impl Fn(u32) -> bool) {
-        self.waiting.retain(|command| !command.nodes.iter().any(|node| is_withdrawn(*node)));
+        let is_kept =
+            |command: &StarterCommand| !command.nodes.iter().any(|node| is_withdrawn(*node));
+        self.waiting.retain(is_kept);
+        self.refused.retain(|(_, command)| is_kept(command));
+        // Another host may get the number.
+        self.refusals.retain(|node, _| !is_withdrawn(*node));
         for one in self.running.values_mut() {
             if one.command.nodes.iter().any(|node| is_withdrawn(*node)) {
                 one.child.signal(Signal::TERM);
@@ -224,19 +260,20 @@ impl StarterPool {
     pub(crate) fn renumber(&mut self, from: u32, to: u32) {
         let running = self.running.values_mut();
         let lists = running.flat_map(|one| [&mut one.command.nodes, &mut one.awaited]);
-        let lists = lists.chain(self.waiting.iter_mut().map(|command| &mut command.nodes));
+        let commands = self.waiting.iter_mut().chain(self.refused.iter_mut().map(|(_, one)| one));
+        let lists = lists.chain(commands.map(|command| &mut command.nodes));
         let numbers = lists.flatten().filter(|node| **node == from);
         numbers.for_each(|node| *node = to);
     }
 
     /// Number of starters that run or wait.
     pub(crate) fn count(&self) -> usize {
-        self.running.len() + self.waiting.len()
+        self.running.len() + self.waiting.len() + self.refused.len()
     }
 
     /// True if no starter runs or waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.running.is_empty() && self.waiting.is_empty()
+        self.count() == 0
     }
 }
 
@@ -322,6 +359,7 @@ const LOOK: Duration = Duration::from_millis(5);
 mod tests {
     use super::*;
     use nix::sys::signal::{SigSet, Signal as NixSignal};
+    use std::path::Path;
 
     fn command(node: u32, words: &[&str]) -> StarterCommand {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
@@ -417,6 +455,67 @@ mod tests {
         let ends = finish(&mut StarterPool::new(commands, String::new(), limit()), &mut poller);
         assert!(ends[0].how.starts_with("'/no/such/starter' is missing on "), "{ends:?}");
         assert_eq!(ends[1].how, "'sh' was terminated by signal 9");
+    }
+
+    /// Script of a starter that a host refuses until the file has as many lines as `accepted_at`.
+    fn refused(file: &Path, accepted_at: usize) -> String {
+        format!(
+            "echo >> '{0}'; [ $(wc -l < '{0}') -lt {accepted_at} ] || exit 7
+             echo kex_exchange_identification: read: Connection reset by peer >&2; exit 255",
+            file.display()
+        )
+    }
+
+    /// Runs the pool until all starters have ended, those that are executed again included.
+    fn finish_all(pool: &mut StarterPool, poller: &mut Poller) -> Vec<StarterEnd> {
+        let (mut ends, mut ready) = (pool.start_due(poller), Vec::new());
+        while !pool.is_empty() {
+            poller.wait(pool.deadline(), &mut ready).unwrap();
+            ends.extend(ready.iter().filter_map(|token| pool.ready(*token)));
+            ends.extend(pool.start_due(poller));
+        }
+        ends
+    }
+
+    #[test]
+    fn starter_that_a_host_refuses_is_executed_again_and_another_failure_is_final() {
+        let mut poller = Poller::new().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| directory.path().join(name);
+        let scripts = [refused(&file("some"), 3), refused(&file("all"), 99)];
+        let denied =
+            format!("echo >> '{}'; echo Permission denied >&2; exit 255", file("denied").display());
+        let commands = [&*scripts[0], &scripts[1], &denied];
+        let commands =
+            (1..).zip(commands).map(|(node, script)| command(node, &["sh", "-c", script]));
+        let mut pool = StarterPool::new(commands.collect(), String::new(), limit());
+        let mut ends = finish_all(&mut pool, &mut poller);
+        ends.sort_by_key(|end| end.nodes.clone());
+        let how: Vec<&str> = ends.iter().map(|end| end.how.as_str()).collect();
+        assert_eq!(how[0], "'sh' exited with 7");
+        assert!(how[1].starts_with("'sh' exited with 255 in each of 5 attempts: "), "{how:?}");
+        assert_eq!(how[2], "'sh' exited with 255");
+        let attempts = ["some", "all", "denied"]
+            .map(|name| fs::read_to_string(file(name)).unwrap().lines().count());
+        assert_eq!(attempts, [3, 5, 1]);
+    }
+
+    #[test]
+    fn starter_that_waits_for_another_attempt_is_not_executed_after_a_signal() {
+        let mut poller = Poller::new().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("attempts");
+        let commands = vec![command(1, &["sh", "-c", &refused(&file, 99)])];
+        let mut pool = StarterPool::new(commands, String::new(), limit());
+        let mut ready = Vec::new();
+        assert!(pool.start_due(&poller).is_empty());
+        while pool.deadline().is_none() {
+            poller.wait(None, &mut ready).unwrap();
+            assert!(ready.iter().all(|token| pool.ready(*token).is_none()));
+        }
+        assert_eq!((pool.count(), pool.is_empty()), (1, false));
+        pool.signal(Signal::TERM);
+        assert!(pool.is_empty() && pool.deadline().is_none());
     }
 
     #[test]

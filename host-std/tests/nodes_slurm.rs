@@ -179,3 +179,59 @@ fn srun_passes_the_launcher_on_to_hosts_without_it() {
         }
     }
 }
+
+#[test]
+fn mpiexec_within_a_step_uses_all_nodes_of_the_job() {
+    let Some(slurm) = slurm_nodes("step", 2) else { return };
+    let salloc = |[nodes, tasks]: [&str; 2], ranks: &[&str]| {
+        let mut salloc = command(&slurm, "salloc");
+        salloc.args(["-Q", "-N", nodes, "--ntasks-per-node", tasks, "srun", "-Q", "-n1", "-N1"]);
+        salloc.args([host_path(), "mpiexec"]).args(ranks);
+        let ran = run(salloc.args(["sh", "-c", "echo $SLURMD_NODENAME"])).exits_with(0);
+        let ran = ran.says_nothing();
+        ["slurm1", "slurm2"].map(|node| ran.lines().iter().filter(|line| **line == node).count())
+    };
+    assert_eq!(salloc(["2", "3"], &[]), [3, 3]);
+    assert_eq!(salloc(["2", "3"], &["-n", "4"]), [3, 1]);
+    assert_eq!(salloc(["1", "6"], &[]), [6, 0]);
+}
+
+#[test]
+fn options_that_a_script_sets_for_its_own_steps_are_not_those_of_node_servers() {
+    let Some(slurm) = slurm_nodes("inputs", 2) else { return };
+    // Each of them alone would let `srun` fail, or give it another step.
+    let script = "export SLURM_MEM_PER_NODE=9999999 SLURM_MEM_PER_CPU=1 SLURM_DISTRIBUTION=arbitrary \
+                  SLURM_HOSTFILE=/nowhere SLURM_LABELIO=1 SLURM_WAIT=x SRUN_CPUS_PER_TASK=99";
+    let line = format!("{script}; exec '{}' mpiexec sh -c 'echo $SRUN_CPUS_PER_TASK'", host_path());
+    let mut salloc = command(&slurm, "salloc");
+    salloc.args(["-Q", "--ntasks-per-node=1", "-N2", "sh", "-c", &line]);
+    let ran = run(&mut salloc).exits_with(0).says_nothing();
+    assert_eq!(ran.lines(), ["99", "99"]);
+}
+
+#[test]
+fn ranks_of_other_nodes_continue_when_a_node_of_the_allocation_fails() {
+    let Some(slurm) = slurm_nodes("down", 3) else { return };
+    let rank = "echo up on $SLURMD_NODENAME; [ $PMI_RANK = 1 ] && exec sleep 60; sleep 15; \
+                echo rank $PMI_RANK ends";
+    let mut salloc = command(&slurm, "salloc");
+    salloc.args(["-Q", "--no-kill", "--ntasks-per-node=1", "-N3", host_path(), "mpiexec"]);
+    salloc.args(["--on-exit-error", "ignore", "sh", "-c", rank]);
+    let running = start(&mut salloc);
+    (1..=3).for_each(|node| running.wait_for_output(&format!("up on slurm{node}\n")));
+    let down = ["update", "NodeName=slurm2", "State=DOWN", "Reason=test"];
+    run(command(&slurm, "scontrol").args(down)).exits_with(0);
+    let ran = running.end();
+    for rank in [0, 2] {
+        assert!(ran.out.contains(&format!("rank {rank} ends\n")), "{}{}", ran.out, ran.err);
+    }
+}
+
+#[test]
+fn heterogeneous_job_is_told_that_one_component_is_used() {
+    let Some(slurm) = slurm_nodes("heterogeneous", 2) else { return };
+    let mut salloc = command(&slurm, "salloc");
+    salloc.args(["-Q", "-N1", "-n1", ":", "-N1", "-n2", host_path(), "mpiexec", "true"]);
+    let ran = run(&mut salloc).exits_with(0);
+    ran.says(&["heterogeneous", "of its 2 components ranks use one", "'srun --het-group=0-1'"]);
+}

@@ -213,6 +213,7 @@ mod tests {
                 words: vec!["ssh".to_owned()],
                 nodes: vec![9],
                 sends_program: true,
+                is_srun: true,
             }),
             NodeGreeting::Started { node: 9 },
             NodeGreeting::StarterEnded(StarterEnd {

@@ -3,7 +3,7 @@
 //! | system | hosts | slots |
 //! |---|---|---|
 //! | Flux | `nodelist` of the resource set of the job, or of the instance | cores of the node there |
-//! | Slurm | `SLURM_JOB_NODELIST` | `SLURM_TASKS_PER_NODE`; without it `SLURM_JOB_CPUS_PER_NODE` by `SLURM_CPUS_PER_TASK` |
+//! | Slurm | `SLURM_JOB_NODELIST` | `SLURM_TASKS_PER_NODE`; without it, and within a step, `SLURM_JOB_CPUS_PER_NODE` by `SLURM_CPUS_PER_TASK` |
 //! | PBS, Torque | lines of `PBS_NODEFILE` | number of lines with the host |
 //! | Cobalt | lines of `COBALT_NODEFILE` | likewise |
 //! | LSF | `LSB_MCPU_HOSTS`, else lines of `LSB_DJOB_HOSTFILE` | number behind the host; number of lines |
@@ -104,15 +104,19 @@ fn slurm(nodes: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<HostL
         Ok(nodes) if nodes > 0 && nodes <= HOSTS_MAX => nodes,
         _ => return Err(format!("SLURM_JOB_NUM_NODES={nodes} is not a number of nodes")),
     };
-    let list = variable("SLURM_JOB_NODELIST").or_else(|| variable("SLURM_NODELIST"));
-    let tasks = match variable("SLURM_TASKS_PER_NODE") {
+    // Within a step, `SLURM_TASKS_PER_NODE` and `SLURM_NNODES` are those of the step, which is only where this
+    // process runs: all nodes of the job can be used.
+    let is_step = variable("SLURM_STEP_ID").is_some();
+    let stated = variable("SLURM_TASKS_PER_NODE").filter(|_| !is_step);
+    let tasks = match stated {
         Some(tasks) => counts(&tasks).ok_or_else(|| not_counts("SLURM_TASKS_PER_NODE", &tasks))?,
+        None if is_step => processors_by_task(variable).ok().flatten().unwrap_or_default(),
         None => processors_by_task(variable)?.unwrap_or_else(|| vec![1; nodes]),
     };
-    let Some(list) = list else {
+    let Some(list) = variable("SLURM_JOB_NODELIST").or_else(|| variable("SLURM_NODELIST")) else {
         // The only node is the one on which this process runs, under whatever name.
-        return match (nodes, &tasks[..]) {
-            (1, [slots, ..]) => Ok(HostList::single("localhost", *slots)),
+        return match nodes {
+            1 => Ok(HostList::single("localhost", tasks.first().copied().unwrap_or(1))),
             _ => Err("it is not set".to_owned()),
         };
     };
@@ -123,18 +127,29 @@ fn slurm(nodes: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<HostL
             return Err(too_many());
         }
     }
-    if names.len() != tasks.len() {
-        return Err(format!(
-            "it names {} nodes ({list}), and SLURM_TASKS_PER_NODE has numbers for {}",
-            names.len(),
-            tasks.len()
-        ));
-    }
+    let tasks = match names.len() == tasks.len() {
+        true => tasks,
+        // A step without a description of its job.
+        false if is_step => vec![1; names.len()],
+        false => {
+            return Err(format!(
+                "it names {} nodes ({list}), and SLURM_TASKS_PER_NODE has numbers for {}",
+                names.len(),
+                tasks.len()
+            ));
+        }
+    };
     let mut hosts = HostListBuilder::default();
     for (name, slots) in names.iter().zip(tasks) {
         hosts.add(name, slots, None)?;
     }
     hosts.finish()
+}
+
+/// Number of components of a heterogeneous job of Slurm, of which an allocation has one.
+pub(crate) fn components(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
+    let size = variable("SLURM_HET_SIZE").and_then(|size| size.parse().ok());
+    size.filter(|size| *size > 1 && variable("FLUX_URI").is_none())
 }
 
 /// Processors of each node, divided by those of a task.
@@ -258,6 +273,34 @@ mod tests {
         let engine = [("PE_HOSTFILE", "f")];
         assert_eq!(shown(&engine, rows), ("a.x:4,b.x:2,a.x".into(), AllocationSource::GridEngine));
         assert_eq!(of(&[("HOME", "/")], ""), Ok(None));
+    }
+
+    #[test]
+    fn step_of_slurm_has_the_nodes_and_processors_of_its_job() {
+        let step = |more: &[(&str, &str)]| {
+            let own = [
+                ("SLURM_STEP_ID", "0"),
+                ("SLURM_JOB_NUM_NODES", "2"),
+                ("SLURM_NNODES", "1"),
+                ("SLURM_JOB_NODELIST", "n[1-2]"),
+                ("SLURM_TASKS_PER_NODE", "1"),
+            ];
+            shown(&[&own, more].concat(), "").0
+        };
+        assert_eq!(step(&[("SLURM_JOB_CPUS_PER_NODE", "5,1")]), "n1:5,n2");
+        let by_task = [("SLURM_JOB_CPUS_PER_NODE", "8(x2)"), ("SLURM_CPUS_PER_TASK", "2")];
+        assert_eq!(step(&by_task), "n1:4,n2:4");
+        for unusable in ["3", "2(x3)", "many"] {
+            assert_eq!(step(&[("SLURM_JOB_CPUS_PER_NODE", unusable)]), "n1,n2", "{unusable}");
+        }
+        assert_eq!(step(&[]), "n1,n2");
+        let alone = [
+            ("SLURM_STEP_ID", "0"),
+            ("SLURM_NNODES", "1"),
+            ("SLURM_JOB_CPUS_PER_NODE", "6"),
+            ("SLURM_TASKS_PER_NODE", "1"),
+        ];
+        assert_eq!(shown(&alone, "").0, "localhost:6");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Process of a starter.
 
+use super::StarterCommand;
+use super::table::is_option_of_srun;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::signal::{SigSet, Signal as NixSignal};
 use rustix::fd::{AsFd, AsRawFd};
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -21,8 +23,8 @@ pub(super) struct StarterChild {
 }
 
 impl StarterChild {
-    /// Executes `words`, the first of which is found in `PATH`. A link of its name to this program is skipped
-    /// there.
+    /// Executes `command`, the first word of which is found in `PATH`. A link of its name to this program is
+    /// skipped there.
     ///
     /// It leads a session: signals of the terminal are for the head, which ends its nodes in order, and where
     /// the kernel divides time by session, each starter has a share of its own. The head has blocked the
@@ -31,12 +33,18 @@ impl StarterChild {
     /// # Errors
     ///
     /// Those of the system.
-    pub(super) fn spawn(words: &[String], input: impl AsFd, output: impl AsFd) -> io::Result<Self> {
+    pub(super) fn spawn(
+        command: &StarterCommand,
+        input: impl AsFd,
+        output: impl AsFd,
+    ) -> io::Result<Self> {
         let text = |bytes: Vec<u8>| CString::new(bytes).map_err(|_| ErrorKind::InvalidInput);
-        let words = words.iter().map(|word| text(word.clone().into_bytes()));
+        let words = command.words.iter().map(|word| text(word.clone().into_bytes()));
         let words = words.collect::<Result<Vec<_>, _>>()?;
         let program = other_program(words.first().ok_or(ErrorKind::InvalidInput)?)?;
+        let is_hidden = |name: &OsString| command.is_srun && is_option_of_srun(name.as_bytes());
         let variables = std::env::vars_os()
+            .filter(|(name, _)| !is_hidden(name))
             .map(|(name, value)| text([name.into_vec(), b"=".to_vec(), value.into_vec()].concat()));
         let variables = variables.collect::<Result<Vec<_>, _>>()?;
         let mut actions = PosixSpawnFileActions::init()?;

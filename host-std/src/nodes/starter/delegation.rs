@@ -100,7 +100,12 @@ mod tests {
     }
 
     fn command(node: u32) -> StarterCommand {
-        StarterCommand { words: Vec::new(), nodes: vec![node], sends_program: false }
+        StarterCommand {
+            words: Vec::new(),
+            nodes: vec![node],
+            sends_program: false,
+            is_srun: false,
+        }
     }
 
     fn nodes(commands: &[StarterCommand]) -> Vec<u32> {

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
-use table::{FLUX, ROWS, StarterCall, StarterRow};
+use table::{FLUX, ROWS, SRUN, StarterCall, StarterRow};
 
 /// A host on which a node server is to be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +85,8 @@ pub(crate) struct StarterCommand {
     pub(crate) nodes: Vec<u32>,
     /// True if it reads this program behind the key on its standard input.
     pub(crate) sends_program: bool,
+    /// True if it is `srun`, which gets no [options](table::is_option_of_srun) by variables.
+    pub(crate) is_srun: bool,
 }
 
 impl StarterCommand {
@@ -334,6 +336,7 @@ impl Starter {
                 words: named(host, node),
                 nodes: vec![host.node],
                 sends_program: false,
+                is_srun: false,
             });
             let mut commands: Vec<StarterCommand> = direct.collect();
             let names = hosts.iter().map(|host| host.name.as_str()).collect();
@@ -342,7 +345,8 @@ impl Starter {
                 [&[program][..], &options(&self.targets(row, names)), &self.extra, remote].concat();
             let nodes = hosts.iter().map(|host| host.node).collect();
             if !hosts.is_empty() {
-                commands.push(StarterCommand { words, nodes, sends_program: is_staged });
+                let is_srun = row.name == SRUN;
+                commands.push(StarterCommand { words, nodes, sends_program: is_staged, is_srun });
             }
             return Ok(commands);
         }
@@ -365,7 +369,9 @@ impl Starter {
                 Some(to) => [&relay_words(own, to, is_staged)[..], &words].concat(),
                 None => words,
             };
-            Ok(Some(StarterCommand { words, nodes: vec![host.node], sends_program }))
+            let is_srun =
+                !is_direct && matches!(self.kind, StarterKind::Row(row) if row.name == SRUN);
+            Ok(Some(StarterCommand { words, nodes: vec![host.node], sends_program, is_srun }))
         });
         commands.filter_map(Result::transpose).collect()
     }

@@ -363,7 +363,7 @@ mod tests {
 
     fn command(node: u32, words: &[&str]) -> StarterCommand {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        StarterCommand { words, nodes: vec![node], sends_program: false }
+        StarterCommand { words, nodes: vec![node], sends_program: false, is_srun: false }
     }
 
     fn limit() -> DescriptorLimit {

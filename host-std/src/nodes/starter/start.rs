@@ -62,7 +62,7 @@ impl PreparedStarter {
     }
 
     fn spawn(&self) -> io::Result<StarterChild> {
-        StarterChild::spawn(&self.command.words, &self.their_input, &self.their_output)
+        StarterChild::spawn(&self.command, &self.their_input, &self.their_output)
     }
 }
 

@@ -60,8 +60,8 @@ pub(super) const ROWS: &[StarterRow] = &[
         call: StarterCall::PerHost { options: &[], is_quoted: true },
     },
     StarterRow {
-        name: "srun",
-        program: "srun",
+        name: SRUN,
+        program: SRUN,
         variable: Some("SLURM_JOB_ID"),
         call: StarterCall::Once { options: srun, of_one: Some(srun_one) },
     },
@@ -91,13 +91,35 @@ pub(super) const ROWS: &[StarterRow] = &[
 /// Name and program of the starter of Flux, which knows hosts by the ranks of their brokers.
 pub(super) const FLUX: &str = "flux";
 
+/// Name and program of the starter of Slurm, most options of which are variables as well.
+pub(super) const SRUN: &str = "srun";
+
+/// True if a variable is an option of `srun`, or describes a step of the user: options of the batch script would
+/// change the step of the node servers. Variables by which `srun` finds the job and its controller are none.
+pub(super) fn is_option_of_srun(name: &[u8]) -> bool {
+    let is_of_srun = name.starts_with(b"SRUN_") || name.starts_with(b"SLURM_");
+    is_of_srun && !OF_JOB.iter().any(|kept| kept.as_bytes() == name)
+}
+
+/// Variables of the job, of its cluster, and of the configuration of Slurm.
+const OF_JOB: [&str; 7] = [
+    "SLURM_JOB_ID",
+    "SLURM_JOBID",
+    "SLURM_CONF",
+    "SLURM_CONF_SERVER",
+    "SLURM_CLUSTER_NAME",
+    "SLURM_WORKING_CLUSTER",
+    "SLURM_JWT",
+];
+
 /// Options of `srun` for one host, which passes on each byte of the output at once.
 fn srun_one(host: &str) -> Vec<String> {
     [srun(&[host]), vec!["--unbuffered".to_owned()]].concat()
 }
 
 /// Options of `srun`: one task on each host of the list, beside a step that runs there already, and its
-/// standard input for all of them. A task that fails ends no other one; the head decides that.
+/// standard input for all of them. A task that fails ends no other one, and neither does a node that fails in an
+/// allocation that outlives it: the head decides that.
 fn srun(hosts: &[&str]) -> Vec<String> {
     let nodes = hosts.len();
     vec![
@@ -108,8 +130,26 @@ fn srun(hosts: &[&str]) -> Vec<String> {
         format!("--nodelist={}", hosts.join(",")),
         "--input=all".to_owned(),
         "--kill-on-bad-exit=0".to_owned(),
+        "--no-kill".to_owned(),
         "--mpi=none".to_owned(),
         "--cpu-bind=none".to_owned(),
         "--quiet".to_owned(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn srun_finds_the_job_and_no_options_in_its_variables() {
+        for name in ["SLURM_JOB_ID", "SLURM_CONF", "SLURM_JWT", "SLURMD_NODENAME", "PATH"] {
+            assert!(!is_option_of_srun(name.as_bytes()), "{name}");
+        }
+        for name in
+            ["SRUN_CPUS_PER_TASK", "SLURM_EXPORT_ENV", "SLURM_MEM_PER_CPU", "SLURM_HOSTFILE"]
+        {
+            assert!(is_option_of_srun(name.as_bytes()), "{name}");
+        }
+    }
 }

@@ -46,7 +46,9 @@ fn environment_chooses_the_starter_and_an_option_overrides_it() {
     assert_eq!(line(&none, &[]).replace('\'', ""), by_ssh.replace('\'', ""));
     let by_srun = line(&none, &[("SLURM_JOB_ID", "7")]);
     assert!(by_srun.starts_with("srun --overlap --nodes=2 --ntasks=2"), "{by_srun}");
-    assert!(by_srun.contains("--nodelist=a,b ") && by_srun.ends_with(" n"), "{by_srun}");
+    for option in ["--nodelist=a,b ", " --no-kill "] {
+        assert!(by_srun.contains(option) && by_srun.ends_with(" n"), "{by_srun}");
+    }
     assert_eq!(line(&none, &[("FLUX_URI", "x")]), "flux exec -r all n");
     // The machine of the head, where ranks connect, may be outside of the allocation.
     let flux = chosen(&none, &[("FLUX_URI", "x")]).unwrap();
@@ -229,6 +231,7 @@ fn relay_runs_the_starter_of_each_host_but_this_one() {
     let commands = srun.commands(&hosts, &relayed).unwrap();
     let lines: Vec<String> = commands.iter().map(|command| command.words.join(" ")).collect();
     assert_eq!((lines.len(), commands[1].nodes.as_slice()), (2, &[2][..]));
+    assert!(commands.iter().all(|command| command.is_srun) && !command.is_srun);
     for (line, host) in lines.iter().zip(["a", "b"]) {
         let (relay, call) = line.split_once(" -- ").unwrap();
         assert_eq!(relay, "/p node-relay --to 127.0.0.1:9");

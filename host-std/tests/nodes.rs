@@ -112,7 +112,7 @@ fn working_directory_that_is_missing_on_a_host_ends_the_run_with_its_name() {
     // It vanishes when the first node server is started, and before the job is described.
     let starter = "sh -c 'rmdir \"$1\" 2>/dev/null; shift 2; exec \"$@\"' sh";
     let starter = format!("{starter} '{}' {{host}} {{cmd}}", directory.display());
-    let mut command = common::host(["run", "--hosts", "a,b", "--starter-cmd", &starter, "true"]);
+    let mut command = host(["run", "--hosts", "a,b", "--starter-cmd", &starter, "true"]);
     let ran = run(command.current_dir(&directory)).exits_with(1);
     let path = directory.to_str().unwrap();
     for part in [path, "cannot be entered", "create it on every host", "--wdir"] {

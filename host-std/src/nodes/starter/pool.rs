@@ -26,6 +26,8 @@ pub(crate) struct StarterPool {
     refused: Vec<(Instant, StarterCommand)>,
     /// Number of times that a host has refused a command, by its first node.
     refusals: BTreeMap<u32, usize>,
+    /// True once starters were told to end: none is executed again.
+    is_ending: bool,
     running: BTreeMap<u32, RunningStarter>,
     /// Number of the next starter.
     next: u32,
@@ -77,6 +79,7 @@ impl StarterPool {
             waiting: commands.into(),
             refused: Vec::new(),
             refusals: BTreeMap::new(),
+            is_ending: false,
             running: BTreeMap::new(),
             next: 0,
             key_line,
@@ -187,7 +190,7 @@ impl StarterPool {
         let output = one.tail.lines();
         let has_none = !one.awaited.is_empty() && one.awaited == one.command.nodes;
         let is_error = status.and_then(|status| status.code()) == Some(refusal::SSH_ERROR);
-        if has_none && is_error && refusal::is_passing(&output) {
+        if has_none && is_error && !self.is_ending && refusal::is_passing(&output) {
             let node = one.command.nodes.first().copied().unwrap_or_default();
             let count = self.refusals.entry(node).or_default();
             *count += 1;
@@ -210,6 +213,7 @@ impl StarterPool {
     pub(crate) fn signal(&mut self, signal: Signal) {
         self.waiting.clear();
         self.refused.clear();
+        self.is_ending = true;
         for one in self.running.values() {
             one.child.signal(signal);
         }
@@ -233,6 +237,7 @@ impl StarterPool {
     pub(crate) fn signal_awaited(&mut self, signal: Signal) {
         self.waiting.clear();
         self.refused.clear();
+        self.is_ending = true;
         for one in self.running.values().filter(|one| !one.awaited.is_empty()) {
             one.child.signal(signal);
         }
@@ -516,6 +521,25 @@ mod tests {
         assert_eq!((pool.count(), pool.is_empty()), (1, false));
         pool.signal(Signal::TERM);
         assert!(pool.is_empty() && pool.deadline().is_none());
+    }
+
+    #[test]
+    fn starter_that_is_refused_after_a_signal_is_not_executed_again() {
+        let mut poller = Poller::new().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let script =
+            format!("echo up; sleep 60 & wait; {}", refused(&directory.path().join("x"), 99));
+        let commands = vec![command(1, &["sh", "-c", &format!("trap : TERM; {script}")])];
+        let mut pool = StarterPool::new(commands, String::new(), limit());
+        let mut ready = Vec::new();
+        assert!(pool.start_due(&poller).is_empty());
+        while pool.output_of(1).is_none() {
+            poller.wait(None, &mut ready).unwrap();
+            ready.iter().for_each(|token| _ = pool.ready(*token));
+        }
+        pool.signal(Signal::TERM);
+        let ends = finish(&mut pool, &mut poller);
+        assert_eq!(ends[0].how, "'sh' exited with 255");
     }
 
     #[test]

@@ -364,6 +364,7 @@ const LOOK: Duration = Duration::from_millis(5);
 mod tests {
     use super::*;
     use nix::sys::signal::{SigSet, Signal as NixSignal};
+    use std::fs;
     use std::path::Path;
 
     fn command(node: u32, words: &[&str]) -> StarterCommand {

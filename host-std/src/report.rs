@@ -403,8 +403,8 @@ pub(crate) fn closed_descriptor(plan: &Plan, ranks: &Ranks) -> String {
     let s = if ranks.count() == 1 { "" } else { "s" };
     format!(
         "{} of {} ({} on {}) started an MPI program{s} that found PMI_FD closed, and ended with code 0; \
-         Python's subprocess closes files ('close_fds=False' keeps them), and '--pmi-port' gives such programs \
-         a port in place of PMI_FD",
+         Python's subprocess closes files ('close_fds=False' keeps them), and '--pmi-port' gives such \
+         programs a port in place of PMI_FD",
         ranks.named(),
         size(plan),
         plan.program_name(first),
@@ -439,17 +439,18 @@ fn signal_hint(number: i32) -> &'static str {
     match Signal::from_named_raw(number) {
         Some(Signal::KILL) => "; unless a user sent it, the system may have run out of memory",
         Some(Signal::ALARM) => {
-            "; a timer of the program (alarm, setitimer) has expired, and the program does not handle its signal"
+            "; a timer of the program (alarm, setitimer) has expired, and the program does not handle its \
+             signal"
         }
         Some(Signal::VTALARM | Signal::PROF) => {
-            "; a timer of the program, as that of a profiler, has expired, and the program does not handle its \
-             signal"
+            "; a timer of the program, as that of a profiler, has expired, and the program does not handle \
+             its signal"
         }
         Some(Signal::XCPU) => "; it has used the processor time that 'ulimit -t' allows",
         Some(Signal::XFSZ) => "; it has written a file of the size that 'ulimit -f' allows",
         Some(Signal::BUS) => {
-            "; a file that it maps may have become shorter, or the file system of shared memory, /dev/shm, may be \
-             full"
+            "; a file that it maps may have become shorter, or the file system of shared memory, /dev/shm, \
+             may be full"
         }
         Some(Signal::SYS) => "; a sandbox (seccomp) does not allow one of its system calls",
         _ => "",

@@ -140,7 +140,7 @@ fn file_or_directory_that_is_missing_on_a_host_is_named_with_the_host() {
         // They vanish when the first node server is started, after the look of the launcher.
         let starter = "sh -c 'rm -rf \"$1\"; shift 2; exec \"$@\"' sh";
         let starter = format!("{starter} '{}' {{host}} {{cmd}}", place.display());
-        let mut command = common::host(["run", "--hosts", "a,b", "--starter-cmd", &starter]);
+        let mut command = host(["run", "--hosts", "a,b", "--starter-cmd", &starter]);
         let ran = run(command.args(words));
         assert!([1, 127].contains(&ran.code), "{ran:?}");
         let is_said = ["a", "b"].iter().any(|host| ran.err.contains(&format!("{said}{host}")));
@@ -152,7 +152,7 @@ fn file_or_directory_that_is_missing_on_a_host_is_named_with_the_host() {
 #[test]
 fn limit_on_open_files_of_a_host_is_no_loss_of_the_host() {
     let starter = "sh -c 'ulimit -n 64; shift; exec \"$@\"' sh {host} {cmd}";
-    let mut command = common::host(["run", "--hosts", "a,b", "--starter-cmd", starter, "true"]);
+    let mut command = host(["run", "--hosts", "a,b", "--starter-cmd", starter, "true"]);
     let ran = run(&mut command).exits_with(1);
     let ran = ran.says(&["this process may have 64", "ulimit -Hn", "(on "]);
     assert!(!ran.err.contains("lost"), "{}", ran.err);
@@ -164,8 +164,7 @@ fn starter_that_is_missing_is_named_with_another_one() {
         ("srun", ["'srun' is missing on", "the programs of Slurm", "--starter ssh"]),
         ("ssh", ["'ssh' is missing on", "install it", "--starter"]),
     ] {
-        let mut command =
-            common::host(["run", "--starter", starter, "--hosts", "a,b", "/bin/true"]);
+        let mut command = host(["run", "--starter", starter, "--hosts", "a,b", "/bin/true"]);
         let ran = run(command.env("PATH", "/nowhere")).exits_with(1);
         assert!(parts.iter().all(|part| ran.err.contains(part)), "{}", ran.err);
     }

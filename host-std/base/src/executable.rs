@@ -66,7 +66,8 @@ fn not_permitted(path: &Path, meta: &Metadata) -> String {
     }
     if mode & 0o111 != 0 {
         return format!(
-            "only {} may execute it (mode {mode:04o}), and this is {}; its owner can allow it, by 'chmod a+rx'",
+            "only {} may execute it (mode {mode:04o}), and this is {}; its owner can allow it, by 'chmod \
+             a+rx'",
             allowed(meta),
             user(geteuid().as_raw()),
         );

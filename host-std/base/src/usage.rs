@@ -99,7 +99,8 @@ pub enum UsageError {
     },
 }
 
-/// Note on a colon that separates two programs, for an error in the second one. `words` are those of the first.
+/// Note on a colon that separates two programs, for an error in the second one. `words` are those of the
+/// first.
 pub fn behind_colon(words: &str) -> String {
     let last = words.rsplit(' ').next().unwrap_or_default();
     format!(

@@ -231,8 +231,8 @@ const KEPT: &[VariableRule] = &[
     rule("PMIX_MCA_*", "tunes PMIx libraries"),
 ];
 
-/// Variables that describe a host or a login there: ranks have those of their own host, and never those of the
-/// launcher's.
+/// Variables that describe a host or a login there: ranks have those of their own host, and never those of
+/// the launcher's.
 pub const OF_HOST: &[VariableRule] = &[
     rule("DBUS_SESSION_BUS_ADDRESS", "a socket of the login there"),
     rule("HOST", "the name of the host, as some shells set it"),

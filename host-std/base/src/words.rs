@@ -30,8 +30,8 @@ pub fn split(line: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Lines of a text, trimmed, without empty ones and comments. A line that ends in a backslash outside of quotes
-/// continues in the next one.
+/// Lines of a text, trimmed, without empty ones and comments. A line that ends in a backslash outside of
+/// quotes continues in the next one.
 pub fn lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut begun: Option<String> = None;
@@ -81,7 +81,8 @@ pub fn without_mark(text: String) -> String {
 mod tests {
     #[test]
     fn line_goes_on_behind_a_backslash_outside_of_quotes() {
-        let text = "# words\n-n 1 echo a : \\\n  -n 2 \\\r\n# between\n \\\necho b\n\necho 'c\\\nd' e\\\\\nend \\";
+        let text = "# words\n-n 1 echo a : \\\n  -n 2 \\\r\n# between\n \\\necho b\n\necho 'c\\\nd' \
+                    e\\\\\nend \\";
         let lines = super::lines(text);
         assert_eq!(lines[0], "-n 1 echo a :  -n 2   echo b");
         assert_eq!(lines[1..], ["echo 'c\\", "d' e\\\\", "end "]);

@@ -296,9 +296,10 @@ impl Config {
             None => format!("{} alone", self.host),
         };
         Some(format!(
-            "this job of Slurm is heterogeneous, and of its {count} components ranks use one ({hosts}); 'srun \
-             --het-group=0-{}' starts a program on all of them, and so does '--starter ssh' with all hosts in \
-             '--hosts'",
+            "this job of Slurm is heterogeneous, and of its {count} components ranks use one ({hosts}); \
+             'srun \
+             --het-group=0-{}' starts a program on all of them, and so does '--starter ssh' with all hosts \
+             in '--hosts'",
             count - 1
         ))
     }
@@ -503,7 +504,8 @@ fn program(
     Ok(Program { directory, inherit, variables: own.environment.set, ..program })
 }
 
-/// True if a launcher looks for a program behind the directories of `PATH` in the current one, as Open MPI's does.
+/// True if a launcher looks for a program behind the directories of `PATH` in the current one, as Open MPI's
+/// does.
 fn looks_here(launcher: DefaultRanks, name: &OsStr, directory: Option<&Path>) -> bool {
     match launcher {
         DefaultRanks::Slots(_) => true,

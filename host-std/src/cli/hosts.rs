@@ -123,7 +123,8 @@ impl JobHosts {
         }
     }
 
-    /// Number of ranks that all hosts take which the user or a batch system names; `None` if neither names any.
+    /// Number of ranks that all hosts take which the user or a batch system names; `None` if neither names
+    /// any.
     pub(super) fn slots(&self, settings: &HostSettings) -> Option<u32> {
         let common = Some(&self.common).filter(|_| self.is_named);
         let mut slots: HashMap<&str, u32> = HashMap::new();

@@ -94,8 +94,8 @@ pub(super) fn of(name: &str) -> Option<String> {
     TEXTS.iter().find(|(page, _)| *page == name).map(|(_, text)| (*text).to_owned())
 }
 
-/// Pages that explain the options to which a word belongs that is no topic: `stall` to `--stall-report`. `None`
-/// if there is no such option.
+/// Pages that explain the options to which a word belongs that is no topic: `stall` to `--stall-report`.
+/// `None` if there is no such option.
 pub(super) fn related(word: &str) -> Option<String> {
     let word = word.trim_start_matches('-').to_ascii_lowercase();
     let is_letter = |option: &OptionSpec| {

@@ -28,8 +28,8 @@ pub(crate) fn of(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsStri
 }
 
 /// Differences of the environment of ranks from the launcher's, with reasons: `+` for added or changed
-/// variables, `-` for removed ones; on several hosts, `=` for those that hosts may have a value of their own for. Variables that differ from rank to rank are shown for the first of
-/// each program.
+/// variables, `-` for removed ones; on several hosts, `=` for those that hosts may have a value of their own
+/// for. Variables that differ from rank to rank are shown for the first of each program.
 pub(crate) fn environment(
     spec: JobSpec<'_>,
     ours: impl Iterator<Item = (OsString, OsString)>,

@@ -111,8 +111,8 @@ fn no_format(path: &CStr, host: &str) -> String {
     let start = script::start(path).unwrap_or_default();
     match machine(&start) {
         Some(machine) if machine == ARCH => format!(
-            "it is a binary for this machine, {ARCH}, that {host} cannot load; it may be incomplete, so copy or \
-             build it again"
+            "it is a binary for this machine, {ARCH}, that {host} cannot load; it may be incomplete, so \
+             copy or build it again"
         ),
         Some(machine) => format!(
             "it is a program for {machine}, and {host} is a machine of {ARCH}; build it for {ARCH}"
@@ -264,7 +264,8 @@ mod tests {
     fn file_that_is_not_there_is_named_with_the_host_and_the_directory() {
         let error = explained(Errno::NOENT, c"/no/such/program", "n1");
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        let start = "there is no program '/no/such/program' on n1, since there is no directory '/no'; install";
+        let start = "there is no program '/no/such/program' on n1, since there is no directory '/no'; \
+                     install";
         assert!(error.to_string().starts_with(start), "{error}");
         let error = explained(Errno::NOENT, c"./no-such-program", "n1").to_string();
         let directory = std::env::current_dir().unwrap();

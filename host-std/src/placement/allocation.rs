@@ -104,8 +104,8 @@ fn slurm(nodes: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<HostL
         Ok(nodes) if nodes > 0 && nodes <= HOSTS_MAX => nodes,
         _ => return Err(format!("SLURM_JOB_NUM_NODES={nodes} is not a number of nodes")),
     };
-    // Within a step, `SLURM_TASKS_PER_NODE` and `SLURM_NNODES` are those of the step, which is only where this
-    // process runs: all nodes of the job can be used.
+    // Within a step, `SLURM_TASKS_PER_NODE` and `SLURM_NNODES` are those of the step, which is only where
+    // this process runs: all nodes of the job can be used.
     let is_step = variable("SLURM_STEP_ID").is_some();
     let stated = variable("SLURM_TASKS_PER_NODE").filter(|_| !is_step);
     let tasks = match stated {

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 /// A place with its queue of unwritten text.
 ///
-/// Texts of two writers never share a line: text of another writer waits until an unfinished line ends. A line
-/// that takes longer than the patience of the place is ended there, and its writer continues on a line of its
-/// own.
+/// Texts of two writers never share a line: text of another writer waits until an unfinished line ends. A
+/// line that takes longer than the patience of the place is ended there, and its writer continues on a line
+/// of its own.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     /// `None` on a node that sends its output to the head: text is queued as records then.
@@ -140,8 +140,8 @@ enum OutletState {
 }
 
 impl Outlet {
-    /// Creates an outlet with an empty queue, in which text waits up to `patience` for the end of an unfinished
-    /// line of another writer.
+    /// Creates an outlet with an empty queue, in which text waits up to `patience` for the end of an
+    /// unfinished line of another writer.
     pub(crate) const fn new(target: Target, patience: Duration) -> Self {
         Self::with(Some(target), None, patience)
     }

@@ -276,8 +276,8 @@ impl Outputs {
         self.places.set_status(status);
     }
 
-    /// True if a process of this node, or one that it started, has written that it found the descriptor of the
-    /// launcher closed, as MPICH's library does.
+    /// True if a process of this node, or one that it started, has written that it found the descriptor of
+    /// the launcher closed, as MPICH's library does.
     pub(crate) fn has_found_descriptor_closed(&self, process: u32) -> bool {
         self.closed_descriptors.contains(&process)
     }
@@ -313,7 +313,7 @@ impl Outputs {
             self.unfinished.remove(&(at, process, stream));
         }
         let (place, copy) = (pipe.place, pipe.copy);
-        if self.places.pass_on(place) == PassOn::AtRestAlone {
+        if self.places.pass_on(place) == PassOn::RestingAlone {
             if !self.is_alone(place, copy) {
                 // The end of the other line arms the timer again.
                 return;
@@ -347,7 +347,7 @@ impl Outputs {
     fn is_alone(&self, place: u32, copy: Option<u32>) -> bool {
         [Some(place), copy].into_iter().flatten().all(|place| {
             let count = self.open_lines.get(&place).map_or(0, BTreeSet::len);
-            count <= 1 || self.places.pass_on(place) != PassOn::AtRestAlone
+            count <= 1 || self.places.pass_on(place) != PassOn::RestingAlone
         })
     }
 
@@ -374,7 +374,8 @@ impl Outputs {
         }
     }
 
-    /// Has the held part of an unfinished line passed on if it rests from this time on, unless it is due already.
+    /// Has the held part of an unfinished line passed on if it rests from this time on, unless it is due
+    /// already.
     fn arm(&mut self, stream: Stream, process: u32, since: Instant) {
         let Self { pipes, places, gather, unfinished, .. } = self;
         let pipe = pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
@@ -384,7 +385,7 @@ impl Outputs {
         let rest = match (&pipe.way, gather) {
             // It may become a line that others write, too.
             (LineTreatment::Gathered, Some(gather))
-                if places.pass_on(pipe.place) == PassOn::AtRestAlone =>
+                if places.pass_on(pipe.place) == PassOn::RestingAlone =>
             {
                 gather.wait()
             }
@@ -618,7 +619,7 @@ impl Outputs {
             (LineTreatment::Gathered, Some(gather)) => {
                 pipe.lines.push(text, |piece| gather.push((stream, seat), (piece, held), outlet));
             }
-            (way, _) if pass_on == PassOn::AtOnce => {
+            (way, _) if pass_on == PassOn::Immediately => {
                 let label = label(labels, seat, way);
                 outlet.put(writer, &label, text);
                 if let Some(outlet) = pipe.copy.and_then(|copy| places.outlet(copy)) {

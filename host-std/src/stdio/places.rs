@@ -62,11 +62,11 @@ pub(crate) enum PlaceChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PassOn {
     /// As soon as its bytes are read.
-    AtOnce,
+    Immediately,
     /// When it has not continued for a while: it may be a prompt.
-    AtRest,
+    Resting,
     /// Likewise, while no other rank has an unfinished line at the same place.
-    AtRestAlone,
+    RestingAlone,
 }
 
 /// An outlet with its state.
@@ -119,14 +119,14 @@ impl Places {
         })
     }
 
-    /// Prepares the one place of a node whose output goes to the head, which decides when unfinished lines are
-    /// passed on. With `are_one`, both streams of a rank are one pipe. With `positions`, equal lines are
+    /// Prepares the one place of a node whose output goes to the head, which decides when unfinished lines
+    /// are passed on. With `are_one`, both streams of a rank are one pipe. With `positions`, equal lines are
     /// written once.
     pub(crate) fn of_node(
         (are_one, is_unbuffered): (bool, bool),
         positions: Option<TextPositions>,
     ) -> Self {
-        let pass_on = if is_unbuffered { PassOn::AtOnce } else { PassOn::AtRest };
+        let pass_on = if is_unbuffered { PassOn::Immediately } else { PassOn::Resting };
         let place = Place { pass_on, ..Place::of(Outlet::of_node(positions)) };
         Self {
             patterns: [None, None],
@@ -241,7 +241,7 @@ impl Places {
 
     /// Time at which an unfinished line is passed on to a place.
     pub(crate) fn pass_on(&self, number: u32) -> PassOn {
-        self.all.get(&number).map_or(PassOn::AtRest, |place| place.pass_on)
+        self.all.get(&number).map_or(PassOn::Resting, |place| place.pass_on)
     }
 
     /// Time of the next line that is ended because text of others waits for its end.
@@ -419,9 +419,9 @@ impl Place {
     fn new(target: Target, is_unbuffered: bool) -> Self {
         let is_terminal = target.is_terminal();
         let (pass_on, patience) = match is_unbuffered {
-            true => (PassOn::AtOnce, BRIEF_PATIENCE),
-            false if is_terminal => (PassOn::AtRest, Duration::ZERO),
-            false => (PassOn::AtRestAlone, PATIENCE),
+            true => (PassOn::Immediately, BRIEF_PATIENCE),
+            false if is_terminal => (PassOn::Resting, Duration::ZERO),
+            false => (PassOn::RestingAlone, PATIENCE),
         };
         Self { is_terminal, pass_on, ..Self::of(Outlet::new(target, patience)) }
     }
@@ -429,7 +429,7 @@ impl Place {
     const fn of(outlet: Outlet) -> Self {
         Self {
             is_terminal: false,
-            pass_on: PassOn::AtRest,
+            pass_on: PassOn::Resting,
             outlet,
             file: None,
             uses: 0,
@@ -447,8 +447,8 @@ impl Place {
     }
 }
 
-/// Time for which an unfinished line that was passed on keeps lines of other ranks waiting: long enough for the
-/// rest of most lines, short enough for a reader who waits for both.
+/// Time for which an unfinished line that was passed on keeps lines of other ranks waiting: long enough for
+/// the rest of most lines, short enough for a reader who waits for both.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The same where all bytes are passed on at once.

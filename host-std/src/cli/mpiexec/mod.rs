@@ -178,14 +178,14 @@ fn long_name(word: &str) -> &str {
     word.split('=').next().unwrap_or_default().trim_start_matches('-')
 }
 
-/// Text of `-info`, `--version` and `-V`. It begins with the words by which programs recognise a launcher, and
-/// its version, and names no other launcher.
+/// Text of `-info`, `--version` and `-V`. It begins with the words by which programs recognise a launcher,
+/// and its version, and names no other launcher.
 pub(crate) fn info(launcher: Personality, host: &str) -> String {
     let own = concat!("(pmi-host ", env!("CARGO_PKG_VERSION"), ")");
     let start = match launcher {
         Personality::Hydra => format!(
-            "HYDRA build details:\n    Version:                                 4.0.2 {own}\n    command line \
-             of:      MPICH"
+            "HYDRA build details:\n    Version:                                 4.0.2 {own}\n    command \
+             line of:      MPICH"
         ),
         Personality::OpenMpi => format!("mpirun (Open MPI) 4.1.4 {own}"),
         Personality::Slurm => format!("slurm 22.05.8 {own}"),

@@ -123,8 +123,8 @@ fn not_executed(program: &str, error: &io::Error) -> String {
     let host = host.nodename().to_string_lossy();
     match (error.kind(), system) {
         (io::ErrorKind::NotFound, Some((_, system))) => format!(
-            "'{program}' is missing on {host}, as in a container without the programs of {system}; start there \
-             where it is installed, or take another starter, as by '--starter ssh'"
+            "'{program}' is missing on {host}, as in a container without the programs of {system}; start \
+             there where it is installed, or take another starter, as by '--starter ssh'"
         ),
         (io::ErrorKind::NotFound, None) => format!(
             "'{program}' is missing on {host}; install it, or take another starter by '--starter' or \

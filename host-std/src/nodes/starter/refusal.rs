@@ -1,4 +1,5 @@
-//! Connections that an `sshd` refuses since others are being opened (`MaxStartups`): the starter is executed again.
+//! Connections that an `sshd` refuses since others are being opened (`MaxStartups`): the starter is executed
+//! again.
 
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ pub(super) const RETRIES: [Duration; 4] = [
     Duration::from_secs(2),
 ];
 
-/// True if `output`, that of a starter, says that the connection ended before the host has identified itself, and
-/// gives no reason that lasts: a name, an address, a key or an account.
+/// True if `output`, that of a starter, says that the connection ended before the host has identified itself,
+/// and gives no reason that lasts: a name, an address, a key or an account.
 pub(super) fn is_passing(output: &str) -> bool {
     let is_unidentified = |line: &str| {
         let line = line.to_ascii_lowercase();

@@ -94,8 +94,9 @@ pub(super) const FLUX: &str = "flux";
 /// Name and program of the starter of Slurm, most options of which are variables as well.
 pub(super) const SRUN: &str = "srun";
 
-/// True if a variable is an option of `srun`, or describes a step of the user: options of the batch script would
-/// change the step of the node servers. Variables by which `srun` finds the job and its controller are none.
+/// True if a variable is an option of `srun`, or describes a step of the user: options of the batch script
+/// would change the step of the node servers. Variables by which `srun` finds the job and its controller are
+/// none.
 pub(super) fn is_option_of_srun(name: &[u8]) -> bool {
     let is_of_srun = name.starts_with(b"SRUN_") || name.starts_with(b"SLURM_");
     is_of_srun && !OF_JOB.iter().any(|kept| kept.as_bytes() == name)
@@ -118,8 +119,8 @@ fn srun_one(host: &str) -> Vec<String> {
 }
 
 /// Options of `srun`: one task on each host of the list, beside a step that runs there already, and its
-/// standard input for all of them. A task that fails ends no other one, and neither does a node that fails in an
-/// allocation that outlives it: the head decides that.
+/// standard input for all of them. A task that fails ends no other one, and neither does a node that fails in
+/// an allocation that outlives it: the head decides that.
 fn srun(hosts: &[&str]) -> Vec<String> {
     let nodes = hosts.len();
     vec![

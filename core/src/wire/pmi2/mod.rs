@@ -118,7 +118,7 @@ pub fn frame_reply(bytes: &[u8]) -> Result<Framed, Malformed> {
 ///
 /// # Errors
 ///
-/// [`Malformed`] as for [`frame`], and if more than [`OPEN_MAX`] messages are open at once.
+/// [`Malformed`] as for [`frame`], and if more than four messages are open at once.
 pub fn reorder_requests(bytes: &mut [u8]) -> Result<bool, Malformed> {
     reorder(bytes, OPEN_MAX)
 }

@@ -400,9 +400,9 @@ pub(crate) fn may_close_descriptor(plan: &Plan, rank: u32) -> bool {
 /// Note on ranks that have ended well although an MPI program below them has failed for that reason.
 pub(crate) fn closed_descriptor(plan: &Plan, ranks: &Ranks) -> String {
     let first = ranks.iter().next().unwrap_or_default();
-    let s = if ranks.count() == 1 { "" } else { "s" };
+    let programs = if ranks.count() == 1 { "an MPI program" } else { "MPI programs" };
     format!(
-        "{} of {} ({} on {}) started an MPI program{s} that found PMI_FD closed, and ended with code 0; \
+        "{} of {} ({} on {}) started {programs} that found PMI_FD closed, and ended with code 0; \
          Python's subprocess closes files ('close_fds=False' keeps them), and '--pmi-port' gives such \
          programs a port in place of PMI_FD",
         ranks.named(),

@@ -120,6 +120,21 @@ fn second_signal_to_the_launcher_leaves_no_daemon() {
 }
 
 #[test]
+fn daemon_of_a_node_whose_ranks_have_ended_ends_with_a_run_that_fails_elsewhere() {
+    let (own, daemon) = (nap(33), nap(34));
+    let rank = format!(
+        "[ $PMI_RANK = 1 ] && exec {own}; (setsid sh -c \"trap '' TERM; {daemon}; true\" >/dev/null 2>&1 &)"
+    );
+    let launcher = start(&mut common::hosts::local_nodes(2, 2, &shell(&rank)));
+    assert!(comes(|| running(&own).len() == 1 && running(&daemon).len() == 1));
+    // The end of rank 0 is known to the head before the signal.
+    sleep(Duration::from_secs(1));
+    launcher.signal("TERM");
+    launcher.end().exits_with(143);
+    assert!(comes(|| running(&daemon).is_empty()), "the daemon is left");
+}
+
+#[test]
 fn failed_run_tells_daemons_of_its_ranks_from_jobs_of_the_shell() {
     let (shells, daemons) = (nap(4), nap(5));
     // The first daemon is known by its session, the second by its environment.

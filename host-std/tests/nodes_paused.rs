@@ -181,6 +181,36 @@ fn host_that_stops_answering_is_lost_without_a_pause() {
 }
 
 #[test]
+fn run_that_is_told_to_end_waits_for_no_node_that_is_stopped() {
+    let rank = "echo agent $PPID; [ $PMI_RANK = 0 ] && exit 0; exec sleep 60";
+    let running = start(&mut local_nodes(2, 2, &shell(rank)));
+    let agent = loop {
+        let out = running.output();
+        let pids = out.lines().filter_map(|line| line.strip_prefix("agent ")?.parse::<u32>().ok());
+        if let [first, second] = pids.collect::<Vec<_>>()[..] {
+            // The rank that has exited is gone; the other one has the node server as its parent.
+            let has_rank = |agent: &&u32| {
+                let path = format!("/proc/{agent}/task/{agent}/children");
+                let children = std::fs::read_to_string(path).unwrap_or_default();
+                children.split(' ').any(|child| {
+                    std::fs::read(format!("/proc/{child}/cmdline"))
+                        .is_ok_and(|line| line.starts_with(b"sleep\x0060"))
+                })
+            };
+            if let Some(agent) = [first, second].iter().find(has_rank) {
+                break *agent;
+            }
+        }
+        sleep(Duration::from_millis(20));
+    };
+    send(agent, Signal::SIGSTOP);
+    running.signal("TERM");
+    // No rank follows the signal: that of the stopped node does not get it.
+    running.wait_for_errors(" paused since ");
+    running.end().exits_with(143);
+}
+
+#[test]
 fn ranks_of_a_stopped_node_server_end_with_the_run() {
     let Some(hosts) = ssh_hosts("stopped-end", 2) else { return };
     let nap = format!("sleep {}.77", 700_000 + std::process::id());

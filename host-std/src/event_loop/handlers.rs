@@ -481,18 +481,15 @@ impl EventLoop {
     }
 
     /// Starts the last phase once no rank is left: output may still be in transit, and a job terminated by
-    /// force may have left processes behind.
+    /// force may have left processes behind. On a node the run may also fail later, elsewhere; these
+    /// processes end then.
     pub(super) fn check_all_ended(&mut self) {
-        if self.processes.running_count() > 0
-            || self.starts_more()
-            || self.awaits_peers()
-            || self.termination.have_all_ended
-        {
+        if self.processes.running_count() > 0 || self.starts_more() || self.awaits_peers() {
             return;
         }
-        self.termination.have_all_ended = true;
+        let is_first = !std::mem::replace(&mut self.termination.have_all_ended, true);
         let has_failed = self.termination.has_failed();
-        if !has_failed {
+        if is_first && !has_failed {
             let reports = self.unconnected.reports(&self.jobs, &self.service);
             reports.into_iter().for_each(|text| self.io.report(text));
             self.report_closed_descriptors();
@@ -501,7 +498,11 @@ impl EventLoop {
                 self.termination.set_failure(Failure::Singletons);
             }
         }
-        if !(has_failed && self.processes.begin_sweep(Instant::now())) {
+        let is_sweep_due = has_failed && !std::mem::replace(&mut self.termination.has_swept, true);
+        if is_sweep_due && self.processes.begin_sweep(Instant::now()) {
+            return;
+        }
+        if is_first {
             self.io.begin_linger(Instant::now());
         }
     }
@@ -517,7 +518,7 @@ impl EventLoop {
                 continue;
             }
             // Its last output may not be read yet.
-            self.io.outputs.drain(number);
+            self.io.outputs.read_all(number);
             if self.io.outputs.has_found_descriptor_closed(number) {
                 found.entry(entry.job).or_default().push(entry.rank);
             }

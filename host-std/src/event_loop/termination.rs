@@ -19,6 +19,8 @@ pub(super) struct Termination {
     handed_on: Option<(Instant, Signal)>,
     /// True once no rank is left.
     pub(super) have_all_ended: bool,
+    /// True once processes that ranks have left behind were told to end.
+    pub(super) has_swept: bool,
     /// True if the launcher terminates without waiting any longer.
     pub(super) is_abandoned: bool,
 }

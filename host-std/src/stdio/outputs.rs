@@ -220,11 +220,16 @@ impl Outputs {
     /// Reads all that a rank has written so far, so that its last output precedes messages of the
     /// launcher.
     pub(crate) fn drain(&mut self, process: u32) {
+        self.read_all(process);
+        Stream::BOTH.into_iter().for_each(|stream| gathered::hurry(self, stream, process));
+    }
+
+    /// Reads all that a rank has written so far. Its lines still wait for equal ones of others.
+    pub(crate) fn read_all(&mut self, process: u32) {
         for stream in Stream::BOTH {
             while self.has_something(stream, process)
                 && self.read_once(stream, process) == Read::Some
             {}
-            gathered::hurry(self, stream, process);
         }
     }
 

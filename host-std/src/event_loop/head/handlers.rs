@@ -96,6 +96,7 @@ impl HeadLoop {
             trace::report(self, text);
             is_any = true;
         }
+        self.lose_paused()?;
         self.check_all_ended();
         is_any |= (was_over, was_leaving) != (self.ending.is_over(), self.ending.is_leaving());
         Ok(is_any)
@@ -411,6 +412,22 @@ impl HeadLoop {
         if !is_interrupted {
             self.terminate(None);
         }
+    }
+
+    /// Gives up nodes that are paused once a run that has failed waits for no others: their node servers can
+    /// pass no signal on. Their ranks end when the guards there notice that the run is over.
+    fn lose_paused(&mut self) -> io::Result<()> {
+        if !self.ending.termination.has_failed() || self.ending.is_leaving() {
+            return Ok(());
+        }
+        let pauses = &self.reports.pauses;
+        if self.nodes.busy().all(|node| pauses.is_reported(node)) {
+            let paused: Vec<NodeId> = self.nodes.busy().collect();
+            for node in paused {
+                self.handle_loss(node, EdgeLoss::Silent)?;
+            }
+        }
+        Ok(())
     }
 
     /// Asks all nodes to terminate their ranks, and has them killed after `grace`, or after that of the

@@ -54,6 +54,11 @@ impl Pauses {
         self.nodes.get(&node).map(|pause| pause.since)
     }
 
+    /// True if a node is paused, and the user knows.
+    pub(super) fn is_reported(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|pause| pause.is_reported)
+    }
+
     /// True if any node is paused.
     pub(super) fn is_any(&self) -> bool {
         !self.nodes.is_empty()

@@ -347,7 +347,13 @@ impl NodeTable {
 
     /// True if no node has anything left to do or to send.
     pub(super) fn are_quiet(&self) -> bool {
-        self.nodes.iter().all(|node| node.is_lost || node.is_quiet())
+        self.busy().next().is_none()
+    }
+
+    /// Nodes that have something left to do or to send.
+    pub(super) fn busy(&self) -> impl Iterator<Item = NodeId> {
+        let busy = self.iter().filter(|(_, node)| !node.is_lost && !node.is_quiet());
+        busy.map(|(node, _)| node)
     }
 }
 

@@ -249,9 +249,6 @@ impl EventLoop {
     ///
     /// Errors of the system.
     pub(super) fn handle_exit(&mut self, number: u32) -> io::Result<()> {
-        if let Some(entry) = self.processes.get(number).filter(|entry| entry.process.is_some()) {
-            self.unconnected.note_exit(Instant::now(), entry, (&self.jobs, &self.service));
-        }
         match self.processes.poll_exit(number, &self.poller)? {
             Some(end) => self.handle_end(number, end),
             None => Ok(()),

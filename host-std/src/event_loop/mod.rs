@@ -243,8 +243,7 @@ impl EventLoop {
         service.tracer.keep_unsent(uplink.as_ref().is_some_and(Uplink::sends_trace));
         service.tracer.hide_proofs(config.has_secret());
         let status = Status::new(&config.settings, outputs.is_watched_by_user());
-        let mut unconnected = UnconnectedWatch::new(config.settings.ending.on_singletons);
-        unconnected.watch_programs(&plan, &poller);
+        let unconnected = UnconnectedWatch::new(config.settings.ending.on_singletons);
         if listeners.tools.is_on() {
             outputs.tap();
         }
@@ -404,7 +403,6 @@ impl EventLoop {
                 | Token::StarterExit(_) => agent::serve_network(self, token)?,
                 Token::NodeInput => agent::feed_readers(self)?,
                 Token::Credential => self.handle_verdict(),
-                Token::LibraryOpened => self.unconnected.note_opened(Instant::now()),
                 Token::FileAlert => file_monitors::handle_alert(&mut self.pmix_requests()),
                 // Written, or handled, at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) | Token::Alarm => {}

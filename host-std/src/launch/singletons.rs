@@ -6,14 +6,9 @@
 use super::processes;
 use super::protocol_offer::ProtocolOffer;
 use pmi_host_base::library::{self, Family};
-use pmi_host_base::program::Program;
 use pmi_host_base::system_file;
-use pmi_host_base::user_file;
-use procfs::process::Process;
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Read;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -40,85 +35,6 @@ pub(crate) struct MpiSingleton {
 /// Every rank starts with the descriptor `link`.
 pub(crate) fn below(pid: i32, offer: ProtocolOffer, link: RawFd) -> Option<MpiSingleton> {
     processes::family(pid).take(PROCESSES_MAX).find_map(|pid| of(pid, offer, link))
-}
-
-/// An MPI program that the command of a rank names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NamedProgram {
-    path: PathBuf,
-    /// File of its MPI library.
-    pub(crate) library: PathBuf,
-    family: Family,
-}
-
-impl NamedProgram {
-    /// This program as a singleton: the process `pid`, or one that it has started, without the variables of
-    /// `offer`.
-    fn singleton(&self, pid: i32, offer: ProtocolOffer) -> Option<MpiSingleton> {
-        let library = self.library.file_name()?.to_string_lossy().into_owned();
-        let variable = variables(self.family, offer).first()?;
-        let program = self.path.clone().into_os_string();
-        let family = self.family;
-        Some(MpiSingleton { pid, has_exited: false, program, library, family, variable })
-    }
-}
-
-/// The one of `named` that the rank with process `pid`, which has exited and was not reaped, has become or
-/// may have started. All that the system keeps of it is its name and whether it had children.
-pub(crate) fn of_exited(
-    pid: i32,
-    offer: ProtocolOffer,
-    named: &[NamedProgram],
-) -> Option<MpiSingleton> {
-    let stat = Process::new(pid).and_then(|process| process.stat()).ok()?;
-    let is_own = |named: &&NamedProgram| {
-        let name = named.path.file_name().unwrap_or_default().as_bytes();
-        name.get(..NAME_BYTES).unwrap_or(name) == stat.comm.as_bytes()
-    };
-    let had_children = stat.cminflt > 0;
-    let program = named.iter().find(is_own).or(named.first().filter(|_| had_children))?;
-    program.singleton(pid, offer)
-}
-
-/// MPI programs that the command of a rank names: in words of their own, within those of a shell, and in its
-/// scripts.
-pub(crate) fn named_by(command: &Program) -> Vec<NamedProgram> {
-    let directory = command.directory.as_deref();
-    let find = |word: &OsStr| {
-        let path = Program::find(word, None, directory).ok()?;
-        Some(directory.map_or(path.clone(), |directory| directory.join(&path)))
-    };
-    let of_args =
-        command.args.iter().flat_map(|word| parts(word.as_bytes()).chain([word.as_os_str()]));
-    let named = BTreeSet::from_iter(of_args.take(WORDS_MAX).filter_map(find));
-    let own = directory.map_or(command.path.clone(), |directory| directory.join(&command.path));
-    // A shell may read a script that is not executable.
-    let files = command.args.iter().map(|word| directory.unwrap_or(Path::new("")).join(word));
-    let scripts = [own].into_iter().chain(files).filter_map(|file| script(&file));
-    let of_scripts =
-        scripts.flat_map(|text| parts(&text).take(WORDS_MAX).filter_map(find).collect::<Vec<_>>());
-    let programs = BTreeSet::from_iter(of_scripts.chain(named));
-    let named = programs.into_iter().filter_map(|path| {
-        let (library, family) = library::mpi_of(&path)?;
-        Some(NamedProgram { path, library: library.path, family })
-    });
-    named.collect()
-}
-
-/// Text of a script; `None` for another file.
-fn script(path: &Path) -> Option<Vec<u8>> {
-    let mut file = user_file::open_program(path).ok()?;
-    let mut start = [0; 2];
-    file.read_exact(&mut start).ok().filter(|()| start == *b"#!")?;
-    let mut text = Vec::new();
-    file.take(SCRIPT_BYTES).read_to_end(&mut text).ok()?;
-    Some(text)
-}
-
-/// Parts of a text between bytes that a shell treats as separators of words.
-fn parts(text: &[u8]) -> impl Iterator<Item = &OsStr> {
-    let is_separator = |byte: &u8| byte.is_ascii_whitespace() || b";&|()<>{}\"'`$=,".contains(byte);
-    text.split(is_separator).filter(|part| !part.is_empty()).map(OsStr::from_bytes)
 }
 
 /// True while a process exists.
@@ -172,10 +88,13 @@ fn mpi_library(maps: &[u8]) -> Option<(String, Family)> {
         let path = &line[line.iter().position(|byte| *byte == b'/')?..];
         Path::new(OsStr::from_bytes(path)).file_name()?.to_str()
     });
-    let names = Vec::from_iter(names);
-    let is_mpi = |name: &&&str| library::MPI.iter().any(|start| name.starts_with(start));
-    let mpi = names.iter().find(is_mpi)?;
-    Some(((*mpi).to_owned(), Family::of(names.iter().copied())))
+    let mut mpi = names.filter(|name| library::MPI.iter().any(|start| name.starts_with(start)));
+    let name = mpi.next()?;
+    let family = match name.starts_with("libmpi.so.40") {
+        true => Family::OpenMpi,
+        false => Family::Mpich,
+    };
+    Some((name.to_owned(), family))
 }
 
 /// True if a process has a second thread, or a socket or an event queue of its own: every MPI library has
@@ -199,15 +118,6 @@ fn open_files(process: &str) -> impl Iterator<Item = (OsString, PathBuf)> {
     entries.filter_map(|entry| Some((entry.file_name(), fs::read_link(entry.path()).ok()?)))
 }
 
-/// Bytes of the name of a program that the system keeps.
-const NAME_BYTES: usize = 15;
-
-/// Words of a command that are looked at.
-const WORDS_MAX: usize = 256;
-
-/// Bytes of a script that are looked at.
-const SCRIPT_BYTES: u64 = 16 << 10;
-
 /// Processes of one rank that are read; a rank may be a shell with thousands of them.
 const PROCESSES_MAX: usize = 64;
 
@@ -225,15 +135,6 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_found_in_words_of_a_shell() {
-        let found = Vec::from_iter(parts(b"exec env -i './a b/x';y"));
-        assert_eq!(found, ["exec", "env", "-i", "./a", "b/x", "y"]);
-        let words = ["-c", "exec env -i /bin/true; sleep 1"].map(OsString::from).to_vec();
-        let command = Program::new("/bin/sh".into(), "sh".into(), words);
-        assert_eq!(named_by(&command), []);
-    }
-
-    #[test]
     fn library_is_found_among_mapped_files() {
         let line = |path: &str| format!("7f00-7f10 r--p 0000 fe:00 1      {path}\n");
         let of = |paths: &[&str]| {
@@ -243,9 +144,6 @@ mod tests {
         assert_eq!(of(&names), Some(("libmpich.so.12.2.2".into(), Family::Mpich)));
         let open = Some(("libmpi.so.40.30.4".into(), Family::OpenMpi));
         assert_eq!(of(&["/usr/lib/libmpi.so.40.30.4"]), open);
-        let abi = ["/opt/lib/libmpi_abi.so.1", "/opt/lib/libopen-pal.so.80"];
-        assert_eq!(of(&abi), Some(("libmpi_abi.so.1".into(), Family::OpenMpi)));
-        assert_eq!(of(&abi[..1]), Some(("libmpi_abi.so.1".into(), Family::Mpich)));
         assert_eq!(of(&["/usr/lib/libmpicxx.so", "[heap]", ""]), None);
     }
 }

@@ -69,6 +69,9 @@ const LESSONS = [
     await tab(page, "Inspect");
     await press(page, /^Wrong version:/);
     await toTheEnd(page);
+    // The rank could request another version; only its end is a failure.
+    await press(page, /^Leave early:/);
+    await toTheEnd(page);
     await pick(page, /server → rank 1: no/);
   }],
   ["Spawn", "0, in a job of its own", 2, async (page) => {

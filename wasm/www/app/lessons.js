@@ -99,10 +99,10 @@ export const LESSONS = [
       "The most common problem in practice: a program was built against one PMI, and started by another. The first line of a session decides. Rank 1 has sent nothing yet.",
     ],
     because: [
-      "The server refuses the version of rank 1 and reports this rank, no other. Rank 0 goes on, and finishes.",
+      "The server refuses the version of rank 1, which may request another one. Rank 1 leaves instead, so the server reports this rank, no other. Rank 0 goes on, and finishes.",
       "A launcher that does not notice starts N copies of rank 0 of 1.",
     ],
-    task: "Let rank 1 request an unsupported version: tab Inspect, Wrong version. Pick the server's answer, and play to the end.",
+    task: "Let rank 1 request an unsupported version: tab Inspect, Wrong version. Play on, let it leave by Leave early, and play to the end. Pick the server's answer.",
     rank: 1,
     text: script("version-mismatch", 2, ["0", "open", "finalize"], ["1", "manual"]),
     predict: ["Who is harmed by the wrong version of rank 1?", "rank 1 alone", "both ranks"],

@@ -5,6 +5,7 @@
 //! part of `test`, since each mutant compiles the crate again.
 
 use crate::args::Arguments;
+use crate::random::SplitMix;
 use crate::tree::{self, File};
 use crate::{coverage, process, report};
 use std::collections::BTreeSet;
@@ -132,15 +133,8 @@ pub(crate) fn check(files: &[File]) -> Vec<String> {
 
 /// The mutants in an order that follows from the seed.
 fn shuffled(mut mutants: Vec<Mutant<'_>>, seed: u64) -> Vec<Mutant<'_>> {
-    let mut state = seed;
-    let mut random = || {
-        // SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    };
-    mutants.sort_by_cached_key(|_| random());
+    let mut random = SplitMix::new(seed);
+    mutants.sort_by_cached_key(|_| random.next());
     mutants
 }
 

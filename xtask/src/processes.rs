@@ -134,9 +134,13 @@ pub(crate) fn mark() -> String {
 
 /// Processes that this one has started, directly or not, that are alive.
 pub(crate) fn marked() -> Vec<Process> {
-    let entry = format!("{MARK}={}", mark());
-    let is_marked = |process: &Process| process.is_alive() && has_entry(process.pid, &entry);
-    processes().into_iter().filter(is_marked).collect()
+    with_entry(&format!("{MARK}={}", mark()))
+}
+
+/// Processes that are alive and were started with `entry` in their environment.
+pub(crate) fn with_entry(entry: &str) -> Vec<Process> {
+    let has_it = |process: &Process| process.is_alive() && has_entry(process.pid, entry);
+    processes().into_iter().filter(has_it).collect()
 }
 
 /// Kills the marked processes for which `is_meant` holds, and those that they start meanwhile. Returns their

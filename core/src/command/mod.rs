@@ -12,6 +12,7 @@ mod text;
 pub use process_codes::{CodeFields, ProcessCodes};
 pub(crate) use reason::ReasonText;
 pub use reason::{LimitedField, Reason};
+pub(crate) use spawn::is_numbered;
 pub use spawn::{Argument, Field, InfoList, Pair, Program, Programs, Spawn, SpawnText, SpawnWords};
 pub use text::Text;
 

@@ -293,6 +293,7 @@ impl core::fmt::Debug for SpawnText<'_> {
     }
 }
 
-fn is_numbered(name: &[u8], word: &[u8]) -> bool {
+/// True if a name is this word with a number.
+pub(crate) fn is_numbered(name: &[u8], word: &[u8]) -> bool {
     name.strip_prefix(word).is_some_and(|n| !n.is_empty() && n.iter().all(u8::is_ascii_digit))
 }

@@ -27,9 +27,9 @@ pub(crate) fn holders(inodes: &BTreeSet<u64>) -> BTreeMap<u64, Holder> {
         let held = Vec::from_iter(held);
         if !held.is_empty() {
             let holder = Holder { pid, rank_pid: processes::ancestor_below(own, pid) };
-            held.into_iter().for_each(|inode| {
+            for inode in held {
                 found.entry(inode).or_insert(holder);
-            });
+            }
         }
     }
     found

@@ -2,7 +2,7 @@
 
 use super::cases::{Case, Setting};
 use super::normal::normal;
-use crate::processes::{Process, has_entry, processes, send};
+use crate::processes::{Process, send, with_entry};
 use crate::toolchain;
 use rustix::process::Signal;
 use std::os::unix::fs::symlink;
@@ -234,9 +234,7 @@ fn left(mark: &str) -> Vec<String> {
 const GRACE: Duration = Duration::from_secs(3);
 
 fn marked(mark: &str) -> Vec<Process> {
-    let entry = format!("{MARK}={mark}");
-    let is_marked = |process: &Process| process.is_alive() && has_entry(process.pid, &entry);
-    processes().into_iter().filter(is_marked).collect()
+    with_entry(&format!("{MARK}={mark}"))
 }
 
 /// Kills what is left.

@@ -173,8 +173,8 @@ impl<'a> FieldReader<'a> {
 const EXPECTS_ORDER: bool = cfg!(target_pointer_width = "64");
 
 /// True if a token has the form of a field.
-fn is_pair(token: &[u8]) -> bool {
-    let name = token.split(|byte| *byte == b'=').next().unwrap_or(token);
+pub(super) fn is_pair(token: &[u8]) -> bool {
+    let name = up_to(token, b'=');
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     !name.is_empty() && name.len() < token.len() && name.iter().all(is_word)
 }

@@ -3,7 +3,8 @@
 //! Spec: PMI-1.1 `mcmd=spawn`; `docs/pmi1.md`, spawn.
 
 use super::super::{Framed, WriteError, Writer};
-use crate::command::{Field, Spawn, SpawnWords, Text};
+use super::line::{is_pair, up_to};
+use crate::command::{Field, Spawn, SpawnWords, Text, is_numbered};
 use crate::error::{Malformed, Misuse};
 
 /// Start of a spawn.
@@ -154,7 +155,7 @@ impl BlockWriter<'_, '_> {
 fn cut(bytes: &[u8]) -> Option<Field<'_>> {
     let mut end = line_end(bytes)?;
     let first = name_of(bytes.get(..end)?);
-    while is_numbered(first, &TEXTS) || is_numbered(first, &HINTS) {
+    while is_any(first, &TEXTS) || is_any(first, &HINTS) {
         let next = bytes.get(end + 1..)?;
         let len = line_end(next)?;
         if is_field(next.get(..len)?, first) {
@@ -175,24 +176,23 @@ fn line_end(bytes: &[u8]) -> Option<usize> {
 /// The part of a line in front of its `=`.
 fn name_of(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    line.split(|b| *b == b'=').next().unwrap_or(line)
+    up_to(line, b'=')
 }
 
 /// True if a line is a field of its own, and not the rest of the value of the field `before` it.
 fn is_field(line: &[u8], before: &[u8]) -> bool {
     let name = name_of(line);
     let has_value = line.contains(&b'=');
-    let is_word = !name.is_empty() && name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_');
     let is_known = LINES.contains(&name)
         || *name == *b"info_num"
-        || is_numbered(name, &TEXTS)
-        || is_numbered(name, &HINTS)
+        || is_any(name, &TEXTS)
+        || is_any(name, &HINTS)
         // Nobody inserts a field between arguments, so that it is one of their lines.
-        || is_word && is_numbered(before, &HINTS);
+        || is_pair(line) && is_any(before, &HINTS);
     has_value && is_known || name == END && !has_value
 }
 
-fn is_numbered(name: &[u8], words: &[&[u8]]) -> bool {
-    let number = words.iter().find_map(|word| name.strip_prefix(*word));
-    number.is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
+/// True if a name is one of these words with a number.
+fn is_any(name: &[u8], words: &[&[u8]]) -> bool {
+    words.iter().any(|word| is_numbered(name, word))
 }

@@ -28,13 +28,11 @@ impl Pauses {
     /// Records that a node is paused, since `since`, or continues at `now`.
     fn note(&mut self, node: NodeId, since: Option<Instant>, now: Instant) {
         let is_new = match since {
+            // A pause that is known has an earlier start.
+            Some(_) if self.nodes.contains_key(&node) => false,
             Some(since) => {
-                let mut is_new = false;
-                self.nodes.entry(node).or_insert_with(|| {
-                    is_new = true;
-                    Pause { since, is_reported: false }
-                });
-                is_new
+                self.nodes.insert(node, Pause { since, is_reported: false });
+                true
             }
             None => match self.nodes.remove(&node) {
                 Some(pause) if pause.is_reported => {

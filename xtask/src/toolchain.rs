@@ -144,12 +144,20 @@ pub(crate) fn cargo(
     }
     // Two compilers, two directories: neither throws away what the other built.
     cargo.env("CARGO_TARGET_DIR", directory(toolchain));
+    let upper = target.to_uppercase().replace('-', "_");
+    let mut flags = Vec::new();
+    if target.starts_with("wasm") {
+        // Places in the source would be a hundredth of what a page loads.
+        flags.push("-Zlocation-detail=none");
+    }
     if let Some(linker) = linker {
-        let upper = target.to_uppercase().replace('-', "_");
         cargo.env(format!("CARGO_TARGET_{upper}_LINKER"), linker);
         if target.starts_with("wasm") {
-            cargo.env(format!("CARGO_TARGET_{upper}_RUSTFLAGS"), "-Clinker-flavor=wasm-ld");
+            flags.push("-Clinker-flavor=wasm-ld");
         }
+    }
+    if !flags.is_empty() {
+        cargo.env(format!("CARGO_TARGET_{upper}_RUSTFLAGS"), flags.join(" "));
     }
     cargo
 }

@@ -42,27 +42,31 @@ pub(super) fn check_publish(service: Text<'_>, port: Text<'_>, by: Rank) -> Opti
         }
         _ => return Some(Response::refused(Reason::Lacking { field: "service" })),
     };
-    let mut refused = Response::Done;
     let reason = Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: by.0 };
-    refused.refuse_about(&reason, service.as_plain().unwrap_or(b""));
-    Some(refused)
+    Some(refused_about(&reason, service))
 }
 
 /// Refusal of the pairs that a spawn puts before the start: they are limited as other pairs are.
 pub(super) fn check_preputs(spawn: Spawn<'_>, by: Rank) -> Option<Response> {
-    spawn.preputs().find_map(|Pair { key, value }| {
+    for Pair { key, value } in spawn.preputs() {
         let mut room = [0; KEY_BYTES];
         let (what, len_bytes, limit_bytes) = match (key.len(), value.len()) {
             (len, _) if len > KEY_BYTES => (LimitedField::Key, len, KEY_BYTES),
             (_, len) if len > VALUE_BYTES => (LimitedField::Value, len, VALUE_BYTES),
-            _ if key.resolve(&mut room).is_ok_and(|key| Key::check(key).is_ok()) => return None,
+            _ if key.resolve(&mut room).is_ok_and(|key| Key::check(key).is_ok()) => continue,
             _ => return Some(Response::refused(Reason::Lacking { field: "key" })),
         };
-        let mut refused = Response::Done;
         let reason = Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: by.0 };
-        refused.refuse_about(&reason, key.as_plain().unwrap_or(b""));
-        Some(refused)
-    })
+        return Some(refused_about(&reason, key));
+    }
+    None
+}
+
+/// Refusal that quotes the name which it is about, if that is plain.
+fn refused_about(reason: &Reason<'static>, about: Text<'_>) -> Response {
+    let mut refused = Response::Done;
+    refused.refuse_about(reason, about.as_plain().unwrap_or(b""));
+    refused
 }
 
 pub(super) fn unpublish<K: Kvs>(names: &mut K, service: Text<'_>) -> Response {

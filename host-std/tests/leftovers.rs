@@ -3,10 +3,12 @@
 
 mod common;
 use common::{Running, host, host_path, job, run, shell, signal_group, start};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -229,6 +231,26 @@ fn ranks_end_with_a_killed_launcher_where_no_control_group_can_be_made() {
     launcher.signal("KILL");
     assert_eq!(launcher.end().code, 137);
     assert!(comes(|| running(&nap).is_empty()), "ranks are left");
+}
+
+/// The guard finds the launcher in the control group of the run; the refusal is printed after the run was given
+/// up.
+#[test]
+fn refused_run_is_not_ended_by_its_own_guard_before_it_has_said_why() {
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    // The launcher waits at its message for a reader.
+    fcntl_setfl(&writer, fcntl_getfl(&writer).unwrap() | OFlags::NONBLOCK).unwrap();
+    while writer.write(&[b'.'; 4096]).is_ok() {}
+    fcntl_setfl(&writer, fcntl_getfl(&writer).unwrap() - OFlags::NONBLOCK).unwrap();
+    let mut refused = job(1, ["--result", "/nowhere/file", "true"]);
+    let mut child = refused.stdout(Stdio::null()).stderr(writer).spawn().unwrap();
+    drop(refused);
+    sleep(Duration::from_secs(1));
+    let mut text = Vec::new();
+    reader.read_to_end(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{:?}", child.wait());
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.trim_start_matches('.').starts_with("pmi-host: the report"), "{text}");
 }
 
 #[test]

@@ -8,8 +8,8 @@
 //! - It is in the control group of the run, if one could be made.
 //! - It descends from one that belongs to the run.
 //!
-//! Processes that the launcher had inherited do not, nor do guards of launchers that are ranks
-//! themselves: these terminate their own runs.
+//! The launcher itself does not, which may have given up the run and be about to print why, nor do processes
+//! that it had inherited, nor guards of launchers that are ranks themselves: these terminate their own runs.
 
 use crate::launch::cgroup::Cgroup;
 use crate::launch::guard::{GUARD, GuardRecord, NAME, RUN, WATCHED};
@@ -79,8 +79,8 @@ pub(crate) fn watch_run(mark: &str, modes: &str, (inherited, has_starter): (&str
 struct Survivors {
     mark: String,
     inherited: Vec<ProcessIdentity>,
-    /// The process of the launcher, while it is the parent of this one.
-    launcher: Option<i32>,
+    /// The process of the launcher, if it was the parent of this one at the start.
+    launcher: Option<ProcessIdentity>,
     /// True if standard error leads to the starter of the launcher, which is a node server.
     has_starter: bool,
     /// Ranks that have not terminated, and those with processes left in their sessions.
@@ -100,14 +100,15 @@ impl Survivors {
     fn new(mark: &str, inherited: Vec<ProcessIdentity>) -> Self {
         let launcher = mark.split('.').next().and_then(|pid| pid.parse().ok());
         let parent = getppid().map(|pid| pid.as_raw_nonzero().get());
-        let launcher = launcher.filter(|pid| parent == Some(*pid));
+        let launcher = launcher.filter(|pid| parent == Some(*pid)).and_then(processes::relations);
+        let launcher = launcher.map(|one| one.id);
         Self { mark: mark.to_owned(), inherited, launcher, ..Self::default() }
     }
 
     /// Moves the launcher and its descendants into a control group, if one can be made. Processes
     /// started later are in it from their start.
     fn gather(&mut self) {
-        let Some(launcher) = self.launcher else { return };
+        let Some(launcher) = self.launcher.map(|one| one.pid) else { return };
         let Some(group) = Cgroup::create(&self.mark) else { return };
         // Without the launcher in it, later processes would not be in it either.
         if group.add(launcher).is_err() {
@@ -165,7 +166,8 @@ impl Survivors {
                 return;
             }
             has_gone |= !files[1].revents().is_empty();
-            if let Some(launcher) = self.launcher.filter(|pid| has_gone && is_stopped(*pid)) {
+            let launcher = self.launcher.map(|one| one.pid);
+            if let Some(launcher) = launcher.filter(|pid| has_gone && is_stopped(*pid)) {
                 let _ = Pid::from_raw(launcher).map(|pid| kill_process(pid, Signal::CONT));
             }
         }
@@ -249,6 +251,7 @@ impl Survivors {
         let is_barred = |one: &Relations| {
             !one.is_alive
                 || one.id.pid == own_pid()
+                || self.launcher == Some(one.id)
                 || self.inherited.contains(&one.id)
                 || is_guard(one.id.pid)
         };

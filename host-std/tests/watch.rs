@@ -4,6 +4,7 @@ mod common;
 use common::{Ran, host, job, mpi_program, run, shell, start};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -267,6 +268,66 @@ fn singletons_behind_a_program_that_removes_the_variables_fail_the_run() {
     run(&mut job(1, ["env", "-i", alone, "/"])).exits_with(0).says_nothing();
     let mixed = format!("[ $PMI_RANK = 0 ] && exec env -i {alone} /; true");
     run(&mut job(2, ["sh", "-c", &mixed])).exits_with(0).says_nothing();
+}
+
+#[test]
+fn short_singletons_are_found_whatever_removes_the_variables() {
+    let Some((hello, noinit)) = mpi_program("hello").zip(mpi_program("noinit")) else { return };
+    let [hello, noinit] = [&hello, &noinit].map(|path| path.to_str().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("clean");
+    let text =
+        format!("#!/usr/bin/python3\nimport subprocess\nsubprocess.run(['{hello}'], env={{}})\n");
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let inner = format!("env -i {hello}; true");
+    for words in [&["env", "-i", hello][..], &["sh", "-c", &inner], &[script.to_str().unwrap()]] {
+        for _ in 0..4 {
+            let ran = run(&mut job(3, words)).exits_with(1);
+            assert_eq!(ran.out.matches("rank 0 of 1 on ").count(), 3, "{}", ran.out);
+            assert!(
+                ran.err.contains("ranks 0-2 of 3 (") && ran.err.contains("PMI_FD"),
+                "{}",
+                ran.err
+            );
+        }
+    }
+    // Those of nobody's run concern no other one.
+    let others = format!("while :; do env -i {hello} > /dev/null; done");
+    let mut others = Command::new("sh").args(["-c", &others]).spawn().unwrap();
+    for _ in 0..4 {
+        run(&mut job(3, ["env", "-i", noinit])).exits_with(0).says_nothing();
+    }
+    others.kill().unwrap();
+    others.wait().unwrap();
+}
+
+#[test]
+fn ranks_before_init_are_named_where_others_wait_in_shared_memory() {
+    let Some(hello) = common::wheel::wheel_program("hello") else { return };
+    let script = |first: &str| format!("[ $PMI_RANK = 1 ] && {first}; exec {}", hello.display());
+    let options = ["--stall-report", "0.5", "--stall-abort", "2", "sh", "-c"];
+    let job = |first: &str| job(3, options.into_iter().map(str::to_owned).chain([script(first)]));
+    let ran = run(&mut job("exec sleep 60")).exits_with(124);
+    let lines = report(&ran);
+    assert_eq!(
+        lines[0], "  ranks 0,2 of 3 have called init and may wait for rank 1",
+        "{}",
+        ran.err
+    );
+    let cells: Vec<&str> = lines[2].split_whitespace().collect();
+    assert_eq!((cells[0], cells[3]), ("1", "sleeping"), "{}", ran.err);
+    assert!(lines[2].contains("before init"), "{}", ran.err);
+    // A rank that computes, itself or by a process of its own, or writes, is not ended.
+    for busy in [
+        "timeout 6 sh -c 'while :; do :; done'",
+        "for i in 1 2 3 4 5 6 7 8 9; do echo $i >&2; sleep 0.5; done",
+    ] {
+        let ran = run(&mut job(busy)).exits_with(0);
+        assert!(ran.err.contains("have called init and may wait for rank 1"), "{}", ran.err);
+    }
+    // One that has ended cannot come.
+    run(&mut job("exit 0")).exits_with(124);
 }
 
 #[test]

@@ -243,7 +243,8 @@ impl EventLoop {
         service.tracer.keep_unsent(uplink.as_ref().is_some_and(Uplink::sends_trace));
         service.tracer.hide_proofs(config.has_secret());
         let status = Status::new(&config.settings, outputs.is_watched_by_user());
-        let unconnected = UnconnectedWatch::new(config.settings.ending.on_singletons);
+        let mut unconnected = UnconnectedWatch::new(config.settings.ending.on_singletons);
+        unconnected.prepare(&plan, &poller);
         if listeners.tools.is_on() {
             outputs.tap();
         }
@@ -403,6 +404,7 @@ impl EventLoop {
                 | Token::StarterExit(_) => agent::serve_network(self, token)?,
                 Token::NodeInput => agent::feed_readers(self)?,
                 Token::Credential => self.handle_verdict(),
+                Token::MpiInit => self.unconnected.note_init(Instant::now()),
                 Token::FileAlert => file_monitors::handle_alert(&mut self.pmix_requests()),
                 // Written, or handled, at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) | Token::Alarm => {}
@@ -520,8 +522,8 @@ impl EventLoop {
         if let Some(event) = self.status.check_reminder(now) {
             self.handle_status_event(event);
         }
-        self.unconnected.note_starts(now, &self.processes);
-        let Self { jobs, processes, service, .. } = self;
+        let Self { jobs, processes, service, poller, .. } = self;
+        self.unconnected.note_starts(now, (jobs, processes), poller);
         if let Some(text) = self.unconnected.check(now, RunView { jobs, processes, service }) {
             self.summary.record_report(&text);
             self.io.report(text);

@@ -5,6 +5,7 @@ use super::processes::Processes;
 use super::status::RunView;
 use crate::launch::plan::Plan;
 use crate::launch::singletons::{self, MpiSingleton};
+use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::server::service::Service;
 use crate::settings::ending::OnSingletons;
@@ -13,18 +14,29 @@ use pmi_core::ids::JobId;
 use pmi_host_base::library::Libraries;
 use pmi_host_base::program::Program;
 use pmi_host_base::ranges::Ranks;
+use rustix::fd::OwnedFd;
+use rustix::fs::inotify;
 use std::collections::BTreeMap;
+use std::io;
+use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 /// Watches running ranks that have sent no message, for MPI processes that cannot find the launcher.
 ///
 /// The looks become rare: the next one follows after a quarter of the time since the last start, and after
-/// a multiple of the time that the last one took.
+/// a multiple of the time that the last one took. A process may begin and end between two of them. So the system
+/// reports when a process of the machine reads the description of a processor, as `MPI_Init` does early, and
+/// the looks become frequent for a moment.
 #[derive(Debug, Default)]
 pub(super) struct UnconnectedWatch {
     /// Number of processes at the last look, and the time at which it was new.
     started: (usize, Option<Instant>),
     look_at: Option<Instant>,
+    /// Reports reads of the description; `None` without a rank that may start an MPI program, and where the
+    /// system has no such reports.
+    inits: Option<OwnedFd>,
+    /// Last time at which a process is known to have read it.
+    init_at: Option<Instant>,
     found: BTreeMap<(JobId, u32), MpiSingleton>,
     /// True once all ranks of the first job were reported.
     is_reported: bool,
@@ -40,16 +52,43 @@ impl UnconnectedWatch {
         self.look_at
     }
 
+    /// Asks the system to report reads of the description, if ranks of `plan` may start an MPI program.
+    pub(super) fn prepare(&mut self, plan: &Plan, poller: &Poller) {
+        let may_miss = || (0..plan.parts.len()).any(|number| plan.offer(number).may_load_pmi1);
+        let looks = self.on_singletons == OnSingletons::Fail && self.inits.is_none();
+        if looks && plan.ranks > 1 && may_miss() {
+            self.inits = watch_inits(poller).ok();
+        }
+    }
+
     /// Notes that ranks may have been started.
-    pub(super) fn note_starts(&mut self, now: Instant, processes: &Processes) {
+    pub(super) fn note_starts(
+        &mut self,
+        now: Instant,
+        (jobs, processes): (&Jobs, &Processes),
+        poller: &Poller,
+    ) {
         if self.started.0 != processes.started_count() {
             self.started = (processes.started_count(), Some(now));
+            jobs.iter().for_each(|(_, job)| self.prepare(&job.plan, poller));
             let looks = self.on_singletons == OnSingletons::Fail;
             // Many ranks take turns on the processors, and most of them connect meanwhile.
             let ranks = u32::try_from(self.started.0).unwrap_or(u32::MAX);
             let later = LATER_FOR_EACH.saturating_mul(ranks).min(LAST_LOOK);
             self.look_at = looks.then(|| now + FIRST_LOOK + later);
         }
+    }
+
+    /// Notes that a process has read the description of a processor.
+    pub(super) fn note_init(&mut self, now: Instant) {
+        let Some(inits) = &self.inits else { return };
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(inits, &mut buffer);
+        while events.next().is_ok() {
+            self.init_at = Some(now);
+        }
+        // Nothing is due once no rank is watched.
+        self.look_at = self.look_at.map(|at| at.min(now + INIT_LOOK));
     }
 
     /// Looks at ranks that have sent no message, if it is time. Returns a report as soon as all ranks of
@@ -60,15 +99,18 @@ impl UnconnectedWatch {
         RunView { jobs, processes, service }: RunView<'_>,
     ) -> Option<String> {
         self.look_at.take_if(|at| now >= *at)?;
+        let begun = processor_time();
         let runs = |who: &(JobId, u32)| {
             let mut running = processes.iter().filter(|entry| entry.process.is_some());
             let rank = running.find(|entry| (entry.job, entry.rank) == *who);
             rank.is_some_and(|entry| singletons::is_alive(entry.pid))
         };
-        // A rank that outlives its MPI process from one look to the next does other work as well.
+        // A rank that outlives its MPI process does other work as well.
         self.found.retain(|who, found| {
-            let has_exited = !singletons::is_alive(found.pid) && runs(who);
-            !(std::mem::replace(&mut found.has_exited, has_exited) && has_exited)
+            if singletons::is_alive(found.pid) || !runs(who) {
+                return true;
+            }
+            now - *found.exited_at.get_or_insert(now) < OUTLIVED
         });
         let link = processes.launcher.link_number();
         let mut is_any_watched = false;
@@ -87,7 +129,10 @@ impl UnconnectedWatch {
             }
         }
         let since = self.started.1.map_or(FIRST_LOOK, |at| now - at) / 4;
-        let wait = since.clamp(FIRST_LOOK, LAST_LOOK).max(now.elapsed() * SPARED);
+        let took = processor_time().saturating_sub(begun);
+        let rarely = since.clamp(FIRST_LOOK, LAST_LOOK).max(took * SPARED);
+        let is_init = self.init_at.is_some_and(|at| now - at < INIT);
+        let wait = if is_init { INIT_LOOK.max(took * SPARED_IN_INIT) } else { rarely };
         self.look_at = is_any_watched.then(|| now + wait);
         let first = jobs.first();
         let plan = jobs.plan(first)?;
@@ -118,6 +163,26 @@ impl UnconnectedWatch {
         let jobs = jobs.iter().filter(|(id, _)| !(self.is_reported && *id == reported));
         jobs.flat_map(|(id, job)| of_job(id, &job.plan, service)).collect()
     }
+}
+
+/// Processor time of this thread so far. The time on the clock is longer on a busy machine, where looks must not
+/// become rarer for that.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// Asks the system to report reads of the description of a processor.
+///
+/// # Errors
+///
+/// Those of the system.
+fn watch_inits(poller: &Poller) -> io::Result<OwnedFd> {
+    let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+    let source = inotify::init(flags)?;
+    inotify::add_watch(&source, PROCESSOR, inotify::WatchFlags::OPEN)?;
+    poller.add(Token::MpiInit, &source, Interest::Read)?;
+    Ok(source)
 }
 
 fn of_job(id: JobId, plan: &Plan, service: &Service) -> Vec<String> {
@@ -160,3 +225,18 @@ const LAST_LOOK: Duration = Duration::from_secs(10);
 
 /// Ratio of the time between two looks to that of one.
 const SPARED: u32 = 50;
+
+/// Time by which a wrapper that does nothing else outlives its MPI process.
+const OUTLIVED: Duration = Duration::from_millis(200);
+
+/// Description of a processor, which MPI libraries read to learn the topology of the machine.
+const PROCESSOR: &str = "/sys/devices/system/cpu/cpu0/topology";
+
+/// Time from a read of the description in which a process may call `MPI_Init` and end.
+const INIT: Duration = Duration::from_millis(200);
+
+/// Time between two looks then: short against that from the description to the end of `MPI_Init`.
+const INIT_LOOK: Duration = Duration::from_millis(2);
+
+/// Ratio of that time to that of a look.
+const SPARED_IN_INIT: u32 = 4;

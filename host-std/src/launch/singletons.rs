@@ -12,13 +12,14 @@ use std::fs;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// An MPI process without a launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MpiSingleton {
     pub(crate) pid: i32,
-    /// True if it had exited at the last look.
-    pub(crate) has_exited: bool,
+    /// Time of the first look at which it had exited.
+    pub(crate) exited_at: Option<Instant>,
     /// Its command line up to the first blank.
     pub(crate) program: OsString,
     /// File name of its MPI library.
@@ -31,7 +32,7 @@ pub(crate) struct MpiSingleton {
 /// The first process among `pid` and its descendants that has called `MPI_Init` without the variables of
 /// `offer`.
 ///
-/// Reads two files of each process of the user's, and its descriptors where these two raise the suspicion.
+/// Reads the descriptors of each process of the user's, and two files where these raise the suspicion.
 /// Every rank starts with the descriptor `link`.
 pub(crate) fn below(pid: i32, offer: ProtocolOffer, link: RawFd) -> Option<MpiSingleton> {
     processes::family(pid).take(PROCESSES_MAX).find_map(|pid| of(pid, offer, link))
@@ -43,20 +44,24 @@ pub(crate) fn is_alive(pid: i32) -> bool {
 }
 
 fn of(pid: i32, offer: ProtocolOffer, link: RawFd) -> Option<MpiSingleton> {
+    // Most processes show none of it, and this takes less time than reading what they have mapped.
+    if !shows_init(pid, link) {
+        return None;
+    }
     let read = |name: &str| system_file::read(format!("/proc/{pid}/{name}")).ok();
     let environment = read("environ").filter(|text| !has_all(text, offer))?;
     // Empty for a process that has exited.
     let maps = read("maps")?;
     let (library, family) = mpi_library(&maps)?;
     let variables = variables(family, offer);
-    if variables.iter().any(|name| has_variable(&environment, name)) || !is_connected(pid, link) {
+    if variables.iter().any(|name| has_variable(&environment, name)) {
         return None;
     }
     let words = read("cmdline")?;
     let program = words.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
     let variable = variables.first()?;
     let program = OsString::from_vec(program);
-    Some(MpiSingleton { pid, has_exited: false, program, library, family, variable })
+    Some(MpiSingleton { pid, exited_at: None, program, library, family, variable })
 }
 
 /// Variables of which one leads a library to the launcher.
@@ -88,20 +93,19 @@ fn mpi_library(maps: &[u8]) -> Option<(String, Family)> {
         let path = &line[line.iter().position(|byte| *byte == b'/')?..];
         Path::new(OsStr::from_bytes(path)).file_name()?.to_str()
     });
-    let mut mpi = names.filter(|name| library::MPI.iter().any(|start| name.starts_with(start)));
-    let name = mpi.next()?;
-    let family = match name.starts_with("libmpi.so.40") {
-        true => Family::OpenMpi,
-        false => Family::Mpich,
-    };
-    Some((name.to_owned(), family))
+    let names = Vec::from_iter(names);
+    let is_mpi = |name: &&&str| library::MPI.iter().any(|start| name.starts_with(start));
+    let mpi = names.iter().find(is_mpi)?;
+    Some(((*mpi).to_owned(), Family::of(names.iter().copied())))
 }
 
-/// True if a process has a second thread, or a socket or an event queue of its own: every MPI library has
-/// one between `MPI_Init` and `MPI_Finalize`. Sockets that it has inherited from the launcher do not count.
-fn is_connected(pid: i32, link: RawFd) -> bool {
-    let is_event = |file: &Path| file.as_os_str().as_bytes().starts_with(b"anon_inode:[event");
-    let is_socket = |file: &Path| file.as_os_str().as_bytes().starts_with(b"socket:");
+/// True if a process has a second thread, a socket or an event queue of its own, or reads descriptions of
+/// hardware: every MPI library does between `MPI_Init` and `MPI_Finalize`. Sockets that it has inherited from
+/// the launcher do not count.
+fn shows_init(pid: i32, link: RawFd) -> bool {
+    let starts = |file: &Path, start: &[u8]| file.as_os_str().as_bytes().starts_with(start);
+    let is_sign = |file: &Path| starts(file, b"anon_inode:[event") || starts(file, b"/sys/");
+    let is_socket = |file: &Path| starts(file, b"socket:");
     let is_own = |at: &OsStr, file: &Path| {
         let is_link = at.to_str().and_then(|at| at.parse().ok()) == Some(link);
         !is_link && !open_files("self").any(|(_, ours)| ours == file)
@@ -109,7 +113,7 @@ fn is_connected(pid: i32, link: RawFd) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
     threads.flatten().nth(1).is_some()
         || open_files(&pid.to_string())
-            .any(|(at, file)| is_event(&file) || (is_socket(&file) && is_own(&at, &file)))
+            .any(|(at, file)| is_sign(&file) || (is_socket(&file) && is_own(&at, &file)))
 }
 
 /// Numbers of the descriptors of a process, with what they refer to.
@@ -144,6 +148,9 @@ mod tests {
         assert_eq!(of(&names), Some(("libmpich.so.12.2.2".into(), Family::Mpich)));
         let open = Some(("libmpi.so.40.30.4".into(), Family::OpenMpi));
         assert_eq!(of(&["/usr/lib/libmpi.so.40.30.4"]), open);
+        let abi = ["/opt/lib/libmpi_abi.so.1", "/opt/lib/libopen-pal.so.80"];
+        assert_eq!(of(&abi), Some(("libmpi_abi.so.1".into(), Family::OpenMpi)));
+        assert_eq!(of(&abi[..1]), Some(("libmpi_abi.so.1".into(), Family::Mpich)));
         assert_eq!(of(&["/usr/lib/libmpicxx.so", "[heap]", ""]), None);
     }
 }

@@ -243,8 +243,7 @@ impl EventLoop {
         service.tracer.keep_unsent(uplink.as_ref().is_some_and(Uplink::sends_trace));
         service.tracer.hide_proofs(config.has_secret());
         let status = Status::new(&config.settings, outputs.is_watched_by_user());
-        let mut unconnected = UnconnectedWatch::new(config.settings.ending.on_singletons);
-        unconnected.prepare(&plan, &poller);
+        let unconnected = UnconnectedWatch::new(config.settings.ending.on_singletons);
         if listeners.tools.is_on() {
             outputs.tap();
         }
@@ -522,9 +521,10 @@ impl EventLoop {
         if let Some(event) = self.status.check_reminder(now) {
             self.handle_status_event(event);
         }
+        self.unconnected.note_starts(now, &self.processes);
         let Self { jobs, processes, service, poller, .. } = self;
-        self.unconnected.note_starts(now, (jobs, processes), poller);
-        if let Some(text) = self.unconnected.check(now, RunView { jobs, processes, service }) {
+        let run = RunView { jobs, processes, service };
+        if let Some(text) = self.unconnected.check(now, run, poller) {
             self.summary.record_report(&text);
             self.io.report(text);
         }

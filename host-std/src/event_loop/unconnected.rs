@@ -23,17 +23,17 @@ use std::time::{Duration, Instant};
 
 /// Watches running ranks that have sent no message, for MPI processes that cannot find the launcher.
 ///
-/// The looks become rare: the next one follows after a quarter of the time since the last start, and after
-/// a multiple of the time that the last one took. A process may begin and end between two of them. So the system
-/// reports when a process of the machine reads the description of a processor, as `MPI_Init` does early, and
-/// the looks become frequent for a moment.
+/// The looks become rare: after a moment, the next one follows after a quarter of the time since the last start,
+/// and after a multiple of the time that the last one took. A process may begin and end between two of them. So
+/// the system reports when a process of the machine reads the description of a processor, as `MPI_Init` does
+/// early, and the looks become frequent for another moment.
 #[derive(Debug, Default)]
 pub(super) struct UnconnectedWatch {
     /// Number of processes at the last look, and the time at which it was new.
     started: (usize, Option<Instant>),
     look_at: Option<Instant>,
-    /// Reports reads of the description; `None` without a rank that may start an MPI program, and where the
-    /// system has no such reports.
+    /// Reports reads of the description; `None` in a short run, without a rank that may start an MPI program,
+    /// and where the system has no such reports.
     inits: Option<OwnedFd>,
     /// Last time at which a process is known to have read it.
     init_at: Option<Instant>,
@@ -52,25 +52,10 @@ impl UnconnectedWatch {
         self.look_at
     }
 
-    /// Asks the system to report reads of the description, if ranks of `plan` may start an MPI program.
-    pub(super) fn prepare(&mut self, plan: &Plan, poller: &Poller) {
-        let may_miss = || (0..plan.parts.len()).any(|number| plan.offer(number).may_load_pmi1);
-        let looks = self.on_singletons == OnSingletons::Fail && self.inits.is_none();
-        if looks && plan.ranks > 1 && may_miss() {
-            self.inits = watch_inits(poller).ok();
-        }
-    }
-
     /// Notes that ranks may have been started.
-    pub(super) fn note_starts(
-        &mut self,
-        now: Instant,
-        (jobs, processes): (&Jobs, &Processes),
-        poller: &Poller,
-    ) {
+    pub(super) fn note_starts(&mut self, now: Instant, processes: &Processes) {
         if self.started.0 != processes.started_count() {
             self.started = (processes.started_count(), Some(now));
-            jobs.iter().for_each(|(_, job)| self.prepare(&job.plan, poller));
             let looks = self.on_singletons == OnSingletons::Fail;
             // Many ranks take turns on the processors, and most of them connect meanwhile.
             let ranks = u32::try_from(self.started.0).unwrap_or(u32::MAX);
@@ -97,6 +82,7 @@ impl UnconnectedWatch {
         &mut self,
         now: Instant,
         RunView { jobs, processes, service }: RunView<'_>,
+        poller: &Poller,
     ) -> Option<String> {
         self.look_at.take_if(|at| now >= *at)?;
         let begun = processor_time();
@@ -128,11 +114,16 @@ impl UnconnectedWatch {
                 self.found.extend(found.map(|found| (who, found)));
             }
         }
-        let since = self.started.1.map_or(FIRST_LOOK, |at| now - at) / 4;
+        let since = self.started.1.map_or(Duration::ZERO, |at| now - at);
+        if is_any_watched && since >= REPORTED && self.inits.is_none() {
+            self.inits = watch_inits(poller).ok();
+        }
         let took = processor_time().saturating_sub(begun);
-        let rarely = since.clamp(FIRST_LOOK, LAST_LOOK).max(took * SPARED);
         let is_init = self.init_at.is_some_and(|at| now - at < INIT);
-        let wait = if is_init { INIT_LOOK.max(took * SPARED_IN_INIT) } else { rarely };
+        let wait = match is_init || since < INIT {
+            true => INIT_LOOK.max(took * SPARED_IN_INIT),
+            false => (since / 4).clamp(FIRST_LOOK, LAST_LOOK).max(took * SPARED),
+        };
         self.look_at = is_any_watched.then(|| now + wait);
         let first = jobs.first();
         let plan = jobs.plan(first)?;
@@ -232,11 +223,15 @@ const OUTLIVED: Duration = Duration::from_millis(200);
 /// Description of a processor, which MPI libraries read to learn the topology of the machine.
 const PROCESSOR: &str = "/sys/devices/system/cpu/cpu0/topology";
 
-/// Time from a read of the description in which a process may call `MPI_Init` and end.
+/// Time from a start, or a read of the description, in which a process may call `MPI_Init` and end.
 const INIT: Duration = Duration::from_millis(200);
 
-/// Time between two looks then: short against that from the description to the end of `MPI_Init`.
+/// Age of a run from which reads are reported. Closing the source of the reports takes up to 15 ms, since the
+/// kernel waits for all processors.
+const REPORTED: Duration = Duration::from_millis(100);
+
+/// Time between two looks then: short against `MPI_Init`.
 const INIT_LOOK: Duration = Duration::from_millis(2);
 
 /// Ratio of that time to that of a look.
-const SPARED_IN_INIT: u32 = 4;
+const SPARED_IN_INIT: u32 = 8;

@@ -6,7 +6,7 @@ use common::{Running, host, host_path, job, run, shell, signal_group, start};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -231,6 +231,27 @@ fn ranks_end_with_a_killed_launcher_where_no_control_group_can_be_made() {
     launcher.signal("KILL");
     assert_eq!(launcher.end().code, 137);
     assert!(comes(|| running(&nap).is_empty()), "ranks are left");
+}
+
+#[test]
+fn starters_that_wait_for_their_hosts_end_with_a_killed_head() {
+    let (own, shared) = (nap(35), nap(36));
+    let directory = directory("starter");
+    let starter = directory.join("starter");
+    // What a starter shares with later ones, as `ssh` its connection, is in a session of its own.
+    fs::write(&starter, format!("#!/bin/sh\n(setsid {shared} > /dev/null 2>&1 &)\nexec {own}\n"))
+        .unwrap();
+    fs::set_permissions(&starter, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = host(["run", "--hosts", "h1,h2", "--starter-exec"]);
+    let head = start(command.arg(&starter).args(["--node-interface", "127.0.0.1", "true"]));
+    assert!(comes(|| running(&own).len() == 2 && running(&shared).len() == 2));
+    head.signal("KILL");
+    assert_eq!(head.end().code, 137);
+    let has_gone = comes(|| running(&own).is_empty());
+    let spared = running(&shared);
+    spared.iter().chain(&running(&own)).for_each(|pid| kill(*pid));
+    assert!(has_gone, "starters are left");
+    assert_eq!(spared.len(), 2);
 }
 
 /// The guard finds the launcher in the control group of the run; the refusal is printed after the run was given

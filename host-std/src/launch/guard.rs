@@ -12,6 +12,9 @@
 //! A guard that is killed itself is replaced at once, for the launcher may be the next; and its name
 //! differs from that of the launcher, so that `killall -9` of one spares the other.
 //!
+//! A head has a guard for its starters, which would wait for node servers that wait for the head: an `ssh` that
+//! does not get through yet, or to a host that is stopped.
+//!
 //! The guard of a node server also notices when its starter has gone, and with it the run: a node server that
 //! is stopped cannot notice that, and its ranks would run on. The guard continues it then.
 //!
@@ -72,6 +75,19 @@ pub(crate) struct Guard {
     restarts: u32,
 }
 
+/// Processes that a guard terminates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Guarded {
+    /// Ranks of a launcher.
+    #[default]
+    Ranks,
+    /// Ranks of a node server, whose standard error leads to its starter: the guard watches that, too.
+    NodeRanks,
+    /// Starters, with what is left in their sessions. A process in another one, such as the connection that `ssh`
+    /// shares with later ones, outlives every run.
+    Starters,
+}
+
 /// Arguments of a guard, the same for the one that replaces it.
 #[derive(Debug)]
 struct GuardStart {
@@ -79,21 +95,20 @@ struct GuardStart {
     /// Modes of the terminal to restore.
     modes: Option<String>,
     inherited: String,
-    /// True for a node server, whose standard error leads to its starter.
-    has_starter: bool,
+    guarded: Guarded,
 }
 
 /// Report of the launcher to the guard. A record ends with a NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GuardRecord<'a> {
-    /// A rank is about to be started, with others of its batch; its end of the socket pair has this inode
-    /// number.
+    /// A rank or starter is about to be started, with others of its batch; its end of a socket pair or pipe has
+    /// this inode number.
     Starting(u64),
-    /// A rank was started with this process.
+    /// A rank or starter was started with this process.
     Started(i32),
     /// The processes of the batch were reported.
     BatchStarted,
-    /// This rank has terminated, and no process of its group is left.
+    /// This one has terminated, and no process of its group is left.
     Ended(i32),
     /// A file to remove if the launcher cannot do it.
     File(&'a [u8]),
@@ -105,17 +120,17 @@ pub(crate) enum GuardRecord<'a> {
 
 impl Guard {
     /// Starts the guard. It restores the modes of the terminal if a rank `has_terminal`, and spares
-    /// `inherited` processes; that of a node server watches its starter. `None` if the system does not
-    /// support it.
+    /// `inherited` processes. `None` if the system does not support it.
     pub(crate) fn start(
-        (has_terminal, has_starter): (bool, bool),
+        guarded: Guarded,
+        has_terminal: bool,
         inherited: &[ProcessIdentity],
     ) -> Option<Self> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mark = format!("{}.{}", getpid().as_raw_nonzero(), since.as_nanos());
         let modes = has_terminal.then(console::modes_to_keep).flatten();
         let inherited = inherited_words(inherited);
-        let start = GuardStart { mark, modes, inherited, has_starter };
+        let start = GuardStart { mark, modes, inherited, guarded };
         let terminal = start
             .modes
             .as_ref()
@@ -156,10 +171,10 @@ impl Guard {
         self.pid
     }
 
-    /// Reports that a batch of ranks is about to be started. Until their processes are reported, the guard
-    /// identifies them by the inode numbers of the `sockets`, which they inherit.
-    pub(crate) fn report_starting<'a>(&self, sockets: impl Iterator<Item = &'a OwnedFd>) {
-        let inodes = sockets.filter_map(|socket| Some(rustix::fs::fstat(socket).ok()?.st_ino));
+    /// Reports that a batch of ranks or starters is about to be started. Until their processes are reported,
+    /// the guard identifies them by the inode numbers of the sockets or pipes `ends`, which they inherit.
+    pub(crate) fn report_starting<'a>(&self, ends: impl Iterator<Item = &'a OwnedFd>) {
+        let inodes = ends.filter_map(|end| Some(rustix::fs::fstat(end).ok()?.st_ino));
         self.send(&GuardRecord::starting(inodes));
     }
 
@@ -168,7 +183,7 @@ impl Guard {
         self.send(&GuardRecord::started(ranks));
     }
 
-    /// Reports that a rank has terminated. Its pid identifies its session as long as processes are left
+    /// Reports that a rank or starter has terminated. Its pid identifies its session as long as processes are left
     /// there.
     pub(crate) fn report_end(&self, pid: i32) {
         if !has_group(pid) {
@@ -207,6 +222,22 @@ impl Guard {
     fn send(&self, record: &[u8]) {
         // A terminated guard needs no report; one that is stopped for thousands of them gets no more.
         let _ = rustix::io::write(&self.switch, record);
+    }
+}
+
+impl Guarded {
+    /// Reads the word of a command line.
+    pub(crate) fn parse(word: &str) -> Self {
+        let all = [Self::Ranks, Self::NodeRanks, Self::Starters];
+        all.into_iter().find(|one| one.word() == word).unwrap_or_default()
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ranks => "ranks",
+            Self::NodeRanks => "node-ranks",
+            Self::Starters => "starters",
+        }
     }
 }
 
@@ -250,7 +281,7 @@ impl<'a> GuardRecord<'a> {
     }
 }
 
-/// True if there are processes in the group of a rank.
+/// True if there are processes in the group of a rank or starter.
 pub(crate) fn has_group(pid: i32) -> bool {
     Pid::from_raw(pid).is_some_and(|pid| test_kill_process_group(pid).is_ok())
 }
@@ -260,15 +291,14 @@ impl GuardStart {
     /// reads.
     #[allow(unsafe_code, reason = "a process is copied by fork alone")]
     fn spawn(&self, terminal: Option<OwnedFd>, moment: Duration) -> io::Result<(OwnedFd, Pid)> {
-        let Self { mark, modes, inherited, has_starter } = self;
-        let starter = if *has_starter { WATCHED } else { "" };
+        let Self { mark, modes, inherited, guarded } = self;
         let (read, switch) = pipe_with(PipeFlags::CLOEXEC)?;
         // Writes to the guard never block.
         ioctl_fionbio(&switch, true)?;
         let null = null::open()?;
         let name = NAME.to_str().unwrap_or_default();
         let modes = modes.as_deref().unwrap_or_default();
-        let words = [name, GUARD, mark, modes, inherited, starter];
+        let words = [name, GUARD, mark, modes, inherited, guarded.word()];
         let words = words.map(|word| CString::new(word).unwrap_or_default());
         // A key, a stop of the process group, and the guard of an outer run, which takes the copy for a
         // rank, must not interrupt its work. Blocked signals stay so across the exec.
@@ -283,9 +313,9 @@ impl GuardStart {
             Ok(ForkResult::Child) => {
                 drop(switch);
                 let _ = setsid();
-                wait_as_copy(&read, &null, (terminal.as_ref(), *has_starter), moment);
+                wait_as_copy(&read, &null, (terminal.as_ref(), *guarded), moment);
                 if !moment.is_zero() && become_guard(&words).is_ok() {
-                    let work = || watch_run(mark, modes, (inherited, *has_starter));
+                    let work = || watch_run(mark, modes, inherited, *guarded);
                     // A panic must not return into the code of the launcher.
                     let _ = catch_unwind(AssertUnwindSafe(work));
                     // SAFETY: as below.
@@ -313,7 +343,7 @@ impl GuardStart {
 fn wait_as_copy(
     read: &OwnedFd,
     null: &OwnedFd,
-    (terminal, has_starter): (Option<&OwnedFd>, bool),
+    (terminal, guarded): (Option<&OwnedFd>, Guarded),
     moment: Duration,
 ) {
     // A reader of the launcher's output waits for all that hold it open. A terminal is only read; no
@@ -323,7 +353,7 @@ fn wait_as_copy(
         None => rustix::stdio::dup2_stdout(null),
     };
     // The end of the starter shows at the other one.
-    if !has_starter {
+    if guarded != Guarded::NodeRanks {
         let _ = rustix::stdio::dup2_stderr(null);
     }
     let _ = rustix::stdio::dup2_stdin(read);
@@ -371,9 +401,6 @@ fn become_guard(words: &[CString]) -> io::Result<()> {
         _ => Err(io::Error::last_os_error()),
     }
 }
-
-/// Word for the guard of a node server.
-pub(crate) const WATCHED: &str = "watched";
 
 /// For a run longer than this, the cost of a control group is negligible.
 const MOMENT: Duration = Duration::from_millis(100);

@@ -29,7 +29,7 @@
 
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::env;
-use crate::launch::guard::{self, Guard};
+use crate::launch::guard::{self, Guard, Guarded};
 use crate::launch::null;
 use crate::launch::orphans::Orphans;
 use crate::launch::plan::Plan;
@@ -166,7 +166,8 @@ impl Launcher {
         // At this point, the signals that this process will take over still have the user's mask.
         let mask = SigSet::thread_get_mask()?;
         let mut orphans = Orphans::new();
-        let guard = Guard::start((has_terminal, has_starter), orphans.inherited());
+        let guarded = if has_starter { Guarded::NodeRanks } else { Guarded::Ranks };
+        let guard = Guard::start(guarded, has_terminal, orphans.inherited());
         if let Some(guard) = &guard {
             orphans.set_guard(guard.pid(), guard.mark());
         }

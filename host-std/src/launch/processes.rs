@@ -201,9 +201,19 @@ pub(crate) fn has_socket(pid: i32, inode: u64) -> bool {
     search_socket(pid, inode) == SocketSearch::Found
 }
 
+/// True if a process has the socket or pipe with this inode number open, as far as that can be read.
+pub(crate) fn has_end(pid: i32, inode: u64) -> bool {
+    let names = [format!("socket:[{inode}]"), format!("pipe:[{inode}]")];
+    search_open(pid, &names.each_ref().map(String::as_str)) == SocketSearch::Found
+}
+
 /// Searches the descriptors of a process for the socket with this inode number.
 pub(crate) fn search_socket(pid: i32, inode: u64) -> SocketSearch {
-    let name = format!("socket:[{inode}]");
+    search_open(pid, &[&format!("socket:[{inode}]")])
+}
+
+/// Searches the descriptors of a process for what one of `names` says.
+fn search_open(pid: i32, names: &[&str]) -> SocketSearch {
     let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return match is_running(pid) {
             true => SocketSearch::Hidden,
@@ -214,7 +224,7 @@ pub(crate) fn search_socket(pid: i32, inode: u64) -> SocketSearch {
     let mut open: Vec<_> = open.flatten().map(|one| one.path()).collect();
     open.reverse();
     let mut links = open.iter().filter_map(|path| fs::read_link(path).ok());
-    match links.any(|link| link.as_os_str() == name.as_str()) {
+    match links.any(|link| names.iter().any(|name| link.as_os_str() == *name)) {
         true => SocketSearch::Found,
         false => SocketSearch::Absent,
     }

@@ -2,8 +2,8 @@
 //!
 //! A process belongs to the run if one of these holds:
 //!
-//! - It is a rank that had not terminated, or is in the session of a rank.
-//! - It has the socket of a rank whose start was not reported yet.
+//! - It is a rank or starter that had not terminated, or is in the session of one.
+//! - It has the socket of a rank, or the pipe of a starter, whose start was not reported yet.
 //! - It has the mark of the run in its environment.
 //! - It is in the control group of the run, if one could be made.
 //! - It descends from one that belongs to the run.
@@ -12,7 +12,7 @@
 //! that it had inherited, nor guards of launchers that are ranks themselves: these terminate their own runs.
 
 use crate::launch::cgroup::Cgroup;
-use crate::launch::guard::{GUARD, GuardRecord, NAME, RUN, WATCHED};
+use crate::launch::guard::{GUARD, GuardRecord, Guarded, NAME, RUN};
 use crate::launch::null;
 use crate::launch::process_handle::signal_same;
 use crate::launch::processes::{self, ProcessIdentity, Relations};
@@ -39,25 +39,28 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let mut words = words.iter().map(|word| word.to_str().unwrap_or_default());
     let Some(mark) = words.next() else { return ExitCode::FAILURE };
     let (modes, inherited) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let has_starter = words.next() == Some(WATCHED);
-    watch_run(mark, modes, (inherited, has_starter));
+    watch_run(mark, modes, inherited, Guarded::parse(words.next().unwrap_or_default()));
     ExitCode::SUCCESS
 }
 
 /// Waits for the end of the launcher of the run with this mark, and terminates what it leaves behind.
 /// Standard input is the pipe from the launcher, standard output the terminal to restore, and standard error
 /// leads to the starter of a node server that has one.
-pub(crate) fn watch_run(mark: &str, modes: &str, (inherited, has_starter): (&str, bool)) {
+pub(crate) fn watch_run(mark: &str, modes: &str, inherited: &str, guarded: Guarded) {
     let inherited = inherited.split_terminator(',').filter_map(identity).collect();
     let mut run = Survivors::new(mark, inherited);
-    run.has_starter = has_starter;
+    run.has_starter = guarded == Guarded::NodeRanks;
     working_set::trim();
-    run.gather();
+    if guarded != Guarded::Starters {
+        run.gather();
+    }
     // The guard only waits from now on.
     working_set::trim();
     let is_over = run.listen();
     // The starter waits for all that hold it open.
-    if has_starter && let Ok(null) = null::open() {
+    if run.has_starter
+        && let Ok(null) = null::open()
+    {
         let _ = rustix::stdio::dup2_stderr(null);
     }
     if is_over {
@@ -83,9 +86,9 @@ struct Survivors {
     launcher: Option<ProcessIdentity>,
     /// True if standard error leads to the starter of the launcher, which is a node server.
     has_starter: bool,
-    /// Ranks that have not terminated, and those with processes left in their sessions.
+    /// Ranks and starters that have not terminated, and those with processes left in their sessions.
     ranks: BTreeSet<i32>,
-    /// Inode numbers of the sockets of ranks of a batch whose processes were not all reported.
+    /// Inode numbers of the sockets or pipes of a batch whose processes were not all reported.
     starting: BTreeSet<u64>,
     /// Files that the launcher would have removed.
     files: Vec<PathBuf>,
@@ -245,7 +248,7 @@ impl Survivors {
                 || sessions.contains(&one.session)
                 || (first && self.ranks.contains(&one.id.pid))
                 || members.contains(&one.id.pid)
-                || self.starting.iter().any(|inode| processes::has_socket(one.id.pid, *inode))
+                || self.starting.iter().any(|inode| processes::has_end(one.id.pid, *inode))
                 || processes::has_entry(one.id.pid, &entry) == Some(true)
         };
         let is_barred = |one: &Relations| {

@@ -2,7 +2,7 @@
 //! terminal of the user raw meanwhile, and follows its size.
 
 use super::HeadLoop;
-use crate::launch::guard::Guard;
+use crate::launch::guard::{Guard, Guarded};
 use crate::nodes::job_message::TerminalMessage;
 use crate::nodes::message::HeadMessage;
 use crate::settings::Output;
@@ -42,7 +42,7 @@ impl HeadTerminal {
             false => Console::new(rustix::stdio::stdin().as_fd())
                 .map_err(|error| format!("there is no terminal for rank {rank}: {error}"))?,
         };
-        let guard = console.is_some().then(|| Guard::start((true, false), &[])).flatten();
+        let guard = console.is_some().then(|| Guard::start(Guarded::Starters, true, &[])).flatten();
         let node = node_of(rank);
         Ok(Some(Self { rank, node, console, keys: InterruptKeys::default(), guard }))
     }

@@ -5,6 +5,7 @@ use super::output::OutputTail;
 use super::start::{self, PreparedStarter, StarterInput};
 use super::{StarterCommand, refusal};
 use crate::launch::descriptors::DescriptorLimit;
+use crate::launch::guard::{Guard, Guarded};
 use crate::launch::process_handle::ProcessHandle;
 use crate::poller::{Interest, Poller, Token};
 use pmi_host_base::system_file;
@@ -37,6 +38,8 @@ pub(crate) struct StarterPool {
     program: Option<Arc<[u8]>>,
     /// Limit on open files: starters get that of the user.
     limit: DescriptorLimit,
+    /// Ends the starters if this process is killed.
+    guard: Option<Guard>,
 }
 
 #[derive(Debug)]
@@ -69,7 +72,7 @@ pub(crate) struct StarterEnd {
 
 impl StarterPool {
     /// A pool that executes `commands` in their order, and hands `key_line` to each. `limit` allows the open
-    /// files of all of them.
+    /// files of all of them. This process has one thread.
     pub(crate) fn new(
         commands: Vec<StarterCommand>,
         key_line: String,
@@ -85,6 +88,7 @@ impl StarterPool {
             key_line,
             program: None,
             limit,
+            guard: Guard::start(Guarded::Starters, false, &[]),
         }
     }
 
@@ -113,7 +117,15 @@ impl StarterPool {
                 Err(error) => failed.push(command.cannot_start(&error)),
             }
         }
-        for (starter, spawned) in start::spawn_all(prepared) {
+        if let Some(guard) = &self.guard {
+            guard.report_starting(prepared.iter().map(|starter| &starter.their_output));
+        }
+        let spawned = start::spawn_all(prepared);
+        if let Some(guard) = &self.guard {
+            let children = spawned.iter().filter_map(|(_, child)| child.as_ref().ok());
+            guard.report_started(children.map(|child| child.pid.as_raw_nonzero().get()));
+        }
+        for (starter, spawned) in spawned {
             let number = self.next;
             self.next = self.next.wrapping_add(1);
             let command = starter.command.clone();
@@ -183,6 +195,9 @@ impl StarterPool {
             Err(_) => None,
         };
         let mut one = self.running.remove(&number)?;
+        if let Some(guard) = &self.guard {
+            guard.report_end(one.child.pid.as_raw_nonzero().get());
+        }
         // What it wrote before its end is there; processes that it left behind may keep the pipe open.
         one.read_output();
         let program = one.command.program().to_owned();
@@ -279,6 +294,15 @@ impl StarterPool {
     /// True if no starter runs or waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.count() == 0
+    }
+}
+
+impl Drop for StarterPool {
+    fn drop(&mut self) {
+        // The guard ends those that are left.
+        if let Some(guard) = self.guard.as_ref().filter(|_| self.running.is_empty()) {
+            guard.dismiss();
+        }
     }
 }
 

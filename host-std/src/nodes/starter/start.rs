@@ -25,7 +25,7 @@ pub(super) struct PreparedStarter {
     /// Its standard output and error, which do not block here.
     pub(super) output: OwnedFd,
     their_input: OwnedFd,
-    their_output: OwnedFd,
+    pub(super) their_output: OwnedFd,
 }
 
 /// This program, as far as it was not written to the standard input of a starter.

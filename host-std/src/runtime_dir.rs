@@ -68,7 +68,7 @@ pub(crate) fn create_below<T>(
 /// Directory that the system creates for this user.
 fn own_runtime() -> Option<PathBuf> {
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    runtime.filter(|path| path.is_absolute()).map(|path| path.join("pmi-host"))
+    runtime.filter(|path| path.is_absolute()).map(|path| path.join(NAME))
 }
 
 /// Directory of this user below `parent`.
@@ -113,6 +113,19 @@ pub(crate) fn create_in<T>(
 pub(crate) fn remove(file: &Path) {
     let _ = fs::remove_file(file);
     file.parent().into_iter().for_each(remove_if_empty);
+}
+
+/// Removes `files` of a launcher that was killed, and the directories of this user that are empty: it may have
+/// made one without a file in it.
+pub(crate) fn remove_of_killed(files: &[PathBuf]) {
+    for file in files {
+        // Removed already, or never made.
+        let _ = fs::remove_file(file);
+    }
+    let parents = files.iter().filter_map(|file| file.parent());
+    let is_ours = |parent: &&Path| parent.file_name().is_some_and(|name| name == NAME);
+    let of_files = parents.filter(is_ours).map(Path::to_owned);
+    candidates().into_iter().chain(of_files).for_each(|directory| remove_if_empty(&directory));
 }
 
 /// Removes the directory unless it has files, as those of other launchers.
@@ -225,6 +238,9 @@ fn is_unlocked(path: &Path) -> bool {
     let lock = |file| flock(&file, FlockOperation::NonBlockingLockExclusive);
     user_file::open_regular(path).is_ok_and(|file| lock(file).is_ok())
 }
+
+/// Name of the directory below the one that the system creates for this user.
+const NAME: &str = "pmi-host";
 
 /// Directory where every user may create files.
 const SHARED: &str = "/tmp";

@@ -6,7 +6,7 @@ use common::{Running, host, host_path, job, run, shell, signal_group, start};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -275,16 +275,34 @@ fn refused_run_is_not_ended_by_its_own_guard_before_it_has_said_why() {
 }
 
 #[test]
-fn socket_of_a_killed_launcher_is_removed() {
-    let place = directory("run");
-    let mut command = job(1, ["sleep", "600"]);
-    let launcher = start(command.env("XDG_RUNTIME_DIR", &place));
-    assert!(comes(|| sockets(&place) == 1));
-    // By then its guard runs a program of its own.
-    sleep(Duration::from_millis(300));
-    launcher.signal("KILL");
-    assert_eq!(launcher.end().code, 137);
-    assert!(comes(|| sockets(&place) == 0), "the socket is left");
+fn files_of_a_killed_launcher_are_removed_with_their_directory() {
+    let nap = nap(37);
+    let words: Vec<&str> = nap.split(' ').collect();
+    // A launcher, a head, and one whose user gets the key of the run in a file.
+    let manual =
+        ["run", "--hosts", "h1", "--starter", "manual", "--node-interface", "127.0.0.1", "true"];
+    for (name, mut command) in [
+        ("run", job(1, &words)),
+        ("head", common::hosts::local_nodes(2, 2, &words)),
+        ("manual", host(manual)),
+    ] {
+        let place = directory(name);
+        let launcher = start(command.env("XDG_RUNTIME_DIR", &place));
+        let files = || {
+            let mut all = Vec::new();
+            below(&place, &mut all);
+            all.retain(|path| !path.is_dir());
+            all
+        };
+        assert!(comes(|| !files().is_empty()), "{name}");
+        // By then its guard has the reports, and is no copy of the launcher any more.
+        sleep(Duration::from_millis(500));
+        launcher.signal("KILL");
+        assert_eq!(launcher.end().code, 137);
+        let is_empty = || fs::read_dir(&place).unwrap().next().is_none();
+        assert!(comes(is_empty), "{name}: {:?} is left", files());
+        assert!(comes(|| running(&nap).is_empty()), "{name}");
+    }
 }
 
 #[test]
@@ -355,14 +373,6 @@ fn groups(launcher: u32) -> Vec<PathBuf> {
     let mut all = Vec::new();
     below(Path::new("/sys/fs/cgroup"), &mut all);
     all.into_iter().filter(|path| is_ours(path)).collect()
-}
-
-fn sockets(place: &Path) -> usize {
-    let mut all = Vec::new();
-    below(place, &mut all);
-    let is_socket =
-        |path: &PathBuf| fs::metadata(path).is_ok_and(|one| one.file_type().is_socket());
-    all.iter().filter(|path| is_socket(path)).count()
 }
 
 fn below(path: &Path, all: &mut Vec<PathBuf>) {

@@ -70,14 +70,15 @@ impl Rendezvous {
         Ok(())
     }
 
-    /// Adds the file of a spawned job.
+    /// Adds the file of a spawned job, and returns its path.
     ///
     /// # Errors
     ///
     /// Errors of the system.
-    pub(crate) fn add_job(&mut self, host: &str, nspace: &str, uri: &str) -> io::Result<()> {
+    pub(crate) fn add_job(&mut self, host: &str, nspace: &str, uri: &str) -> io::Result<PathBuf> {
         let path = self.directory.join(format!("pmix.{host}.tool.{nspace}"));
-        self.write(path, &content(uri)).map(drop)
+        self.write(path.clone(), &content(uri))?;
+        Ok(path)
     }
 
     /// Removes the file of a spawned job that has ended.

@@ -218,6 +218,9 @@ impl EventLoop {
         let signals = Signals::new(forwarded, ignored).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
         let secret = config.complete_secret()?;
+        if let Some((guard, secret)) = launcher.guard.as_mut().zip(secret.as_ref()) {
+            guard.report_file(&secret.path);
+        }
         let dial_in = config.listen.clone().map(|listen| DialIn::open(listen, &poller));
         let mut dial_in = dial_in.transpose()?;
         let web_listen = config.web.clone();

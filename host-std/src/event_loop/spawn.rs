@@ -130,7 +130,8 @@ impl Spawning<'_> {
             Ok(id) => {
                 let Requester { job, rank, asked, beside } = who;
                 self.poller.allow_spinning(plan.leaves_room_to_spin());
-                listeners.tools.add_job(plan.kvsname.clone());
+                let guard = self.processes.launcher.guard.as_mut();
+                listeners.tools.add_job(plan.kvsname.clone(), guard);
                 let forwards = plan.pairs.directives.forwards;
                 if is_tool && forwards != [false; 2] {
                     // The library of a tool writes output of request 0 to its own streams.

@@ -53,26 +53,30 @@ impl ToolAccess {
     }
 
     /// Writes the other files. The guard removes all of them if the launcher cannot do it.
-    pub(super) fn open(&mut self, server: &ServerAddress, guard: Option<&mut Guard>) {
+    pub(super) fn open(&mut self, server: &ServerAddress, mut guard: Option<&mut Guard>) {
         self.open_at = None;
         // Without a directory for the files the run is unaffected; a tool needs the address then.
         if self.files.open(server).is_ok() {
             self.server = Some(server.clone());
         }
-        if let Some(guard) = guard {
+        if let Some(guard) = &mut guard {
             self.files.paths().iter().for_each(|path| guard.report_file(path));
         }
         for nspace in std::mem::take(&mut self.unlisted) {
-            self.add_job(nspace);
+            self.add_job(nspace, guard.as_deref_mut());
         }
     }
 
-    /// Writes the file of a spawned job, now or with the others. If the launcher is killed, the next one
-    /// removes it.
-    pub(super) fn add_job(&mut self, nspace: String) {
+    /// Writes the file of a spawned job, now or with the others.
+    pub(super) fn add_job(&mut self, nspace: String, guard: Option<&mut Guard>) {
         match &self.server {
             // As above, the run is unaffected by a failure.
-            Some(server) => drop(self.files.add_job(&server.host, &nspace, &server.uri)),
+            Some(server) => {
+                let made = self.files.add_job(&server.host, &nspace, &server.uri);
+                if let (Some(guard), Ok(path)) = (guard, made) {
+                    guard.report_file(&path);
+                }
+            }
             None if self.open_at.is_some() => self.unlisted.push(nspace),
             None => {}
         }

@@ -17,6 +17,7 @@ use crate::launch::null;
 use crate::launch::process_handle::signal_same;
 use crate::launch::processes::{self, ProcessIdentity, Relations};
 use crate::launch::session_directory;
+use crate::runtime_dir;
 use crate::stdio::console;
 use crate::working_set;
 use pmi_host_base::system_file;
@@ -70,10 +71,7 @@ pub(crate) fn watch_run(mark: &str, modes: &str, inherited: &str, guarded: Guard
     if !modes.is_empty() {
         console::give_back(rustix::stdio::stdout(), modes);
     }
-    for file in &run.files {
-        // Removed already, or never made.
-        let _ = fs::remove_file(file);
-    }
+    runtime_dir::remove_of_killed(&run.files);
     run.terminate();
 }
 

@@ -14,6 +14,7 @@ use super::starter::{NodeCommand, Starter, StarterHost, node_words};
 use crate::admission::secret::{GeneratedSecret, SecretUse};
 use crate::cli::hosts::flux_brokers;
 use crate::launch::descriptors::{DescriptorLimit, FdBudget};
+use crate::launch::guard::Guard;
 use crate::poller::{Poller, Token};
 use crate::settings::NodeSettings;
 use crate::settings::nodes::{StartSettings, StarterFanout};
@@ -144,7 +145,7 @@ impl NodeServers {
         let patience = (!starter.is_manual()).then(|| Instant::now() + settings.start.timeout);
         let settings = settings.clone();
         let for_hosts = HostStarter::new((starter, words), relay_to, settings);
-        Ok(Self {
+        let mut servers = Self {
             network: network.map_err(cannot)?,
             starters: pool,
             present: PresentNodes::new(hosts.len()),
@@ -157,8 +158,10 @@ impl NodeServers {
             progress: None,
             events: VecDeque::new(),
             for_hosts,
-            secrets: key_file.into_iter().collect(),
-        })
+            secrets: Vec::new(),
+        };
+        key_file.into_iter().for_each(|secret| servers.keep_secret(secret));
+        Ok(servers)
     }
 
     /// Shows the progress of the start on a terminal. Nothing else may be written there meanwhile but the
@@ -177,8 +180,16 @@ impl NodeServers {
         self.starters.abandon();
     }
 
+    /// The guard of the starters.
+    pub(crate) const fn guard(&mut self) -> Option<&mut Guard> {
+        self.starters.guard()
+    }
+
     /// Keeps the file of a secret until the end of the run.
     pub(crate) fn keep_secret(&mut self, secret: GeneratedSecret) {
+        if let Some(guard) = self.guard() {
+            guard.report_file(&secret.path);
+        }
         self.secrets.push(secret);
     }
 

@@ -132,7 +132,7 @@ pub(super) fn handle_report(
 ///
 /// Errors of the readiness calls.
 pub(super) fn check_reports(run: &mut HeadLoop, now: Instant) -> io::Result<()> {
-    run.reports.socket.tick(now, None, &run.poller)?;
+    run.reports.socket.tick(now, run.servers.guard(), &run.poller)?;
     if run.reports.stall.deadline().is_some_and(|at| now >= at) {
         // The answers decide about the next check.
         run.reports.stall.pause();

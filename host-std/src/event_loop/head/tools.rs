@@ -97,7 +97,7 @@ pub(super) fn settle(head: &mut HeadLoop) -> io::Result<()> {
 /// Errors of the readiness calls.
 pub(super) fn tick(head: &mut HeadLoop, now: Instant) -> io::Result<()> {
     // The guards of agents protect other files; the next launcher removes those that are left.
-    head.clients.listeners.tick(now, &head.poller, None)?;
+    head.clients.listeners.tick(now, &head.poller, head.servers.guard())?;
     if head.clients.server.service.tick(Instant::now(), &head.poller)? {
         settle(head)?;
     }
@@ -275,7 +275,7 @@ pub(super) fn answer_query(head: &mut HeadLoop, asked: (SessionId, usize), rows:
 
 /// Lets tools find a spawned job.
 pub(super) fn add_job(head: &mut HeadLoop, job: JobId, plan: &Plan) {
-    head.clients.listeners.tools.add_job(plan.kvsname.clone());
+    head.clients.listeners.tools.add_job(plan.kvsname.clone(), head.servers.guard());
     head.clients.server.service.describe_to_tools(job, plan);
 }
 

@@ -92,6 +92,11 @@ impl StarterPool {
         }
     }
 
+    /// The guard of the starters, which also removes files that this process cannot remove.
+    pub(crate) const fn guard(&mut self) -> Option<&mut Guard> {
+        self.guard.as_mut()
+    }
+
     /// Adds a command behind the others.
     pub(crate) fn add(&mut self, command: StarterCommand) {
         self.waiting.push_back(command);

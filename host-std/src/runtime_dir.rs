@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Pid, geteuid, test_kill_process};
 use std::env;
+use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -115,9 +116,9 @@ pub(crate) fn remove(file: &Path) {
     file.parent().into_iter().for_each(remove_if_empty);
 }
 
-/// Removes `files` of a launcher that was killed, and the directories of this user that are empty: it may have
-/// made one without a file in it.
-pub(crate) fn remove_of_killed(files: &[PathBuf]) {
+/// Removes `files` of the launcher with this process, which was killed, what it had begun to make in the
+/// directories of this user, and those that are empty then.
+pub(crate) fn remove_of_killed(launcher: &str, files: &[PathBuf]) {
     for file in files {
         // Removed already, or never made.
         let _ = fs::remove_file(file);
@@ -125,7 +126,22 @@ pub(crate) fn remove_of_killed(files: &[PathBuf]) {
     let parents = files.iter().filter_map(|file| file.parent());
     let is_ours = |parent: &&Path| parent.file_name().is_some_and(|name| name == NAME);
     let of_files = parents.filter(is_ours).map(Path::to_owned);
-    candidates().into_iter().chain(of_files).for_each(|directory| remove_if_empty(&directory));
+    for directory in candidates().into_iter().chain(of_files) {
+        sweep(&directory);
+        for entry in fs::read_dir(&directory).into_iter().flatten().filter_map(Result::ok) {
+            if is_begun_by(launcher, &entry.path()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        remove_if_empty(&directory);
+    }
+}
+
+/// True for the temporary name of a file of the launcher with this process.
+fn is_begun_by(launcher: &str, path: &Path) -> bool {
+    let name = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+    let name = name.strip_prefix(BEGUN).unwrap_or(name);
+    path.extension().is_some_and(|end| end == FRESH) && name.split('-').next() == Some(launcher)
 }
 
 /// Removes the directory unless it has files, as those of other launchers.
@@ -254,6 +270,9 @@ const SOCKET: &str = "sock";
 /// Suffix of a socket's name until it can be connected to.
 pub(crate) const FRESH: &str = "new";
 
+/// Start of the temporary name of another file, in front of the process and the time.
+pub(crate) const BEGUN: &str = ".pmi-host-";
+
 /// Suffix of a secret's name.
 pub(crate) const SECRET: &str = "secret";
 
@@ -275,6 +294,19 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn temporary_names_are_those_of_one_launcher() {
+        for (name, is_its) in [
+            ("12-5f3a.new", true),
+            (".pmi-host-12-5f3a.new", true),
+            (".pmi-host-123-5f3a.new", false),
+            ("2-5f3a.new", false),
+            ("12-5f3a.sock", false),
+        ] {
+            assert_eq!(is_begun_by("12", Path::new("/d").join(name).as_path()), is_its, "{name}");
+        }
+    }
 
     #[test]
     fn directory_that_others_may_enter_is_not_used() {

@@ -169,11 +169,14 @@ fn leftovers_of_a_killed_launcher_are_removed_by_the_next() {
     let socket = runtime.sockets().remove(0);
     running.signal("KILL");
     running.end().exits_with(137);
-    // Its guard removes the socket; a guard that was killed as well leaves it.
+    // Its guard removes the socket with its directory; a guard that was killed as well leaves both.
+    let directory = socket.parent().unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
-    while socket.exists() && Instant::now() < deadline {
+    while directory.exists() && Instant::now() < deadline {
         sleep(Duration::from_millis(20));
     }
+    std::fs::create_dir(directory).unwrap();
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700)).unwrap();
     drop(UnixListener::bind(&socket).unwrap());
     assert_eq!(runtime.sockets().len(), 1);
     // No launcher runs, and that is no error.

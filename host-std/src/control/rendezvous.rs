@@ -6,7 +6,7 @@
 //!
 //! Wire: five lines (URI, version, process, user and group, start), and an empty one.
 
-use crate::runtime_dir;
+use crate::runtime_dir::{self, BEGUN, FRESH};
 use pmi_host_base::user_file;
 use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::process::{Pid, getegid, geteuid, test_kill_process};
@@ -143,7 +143,7 @@ impl Rendezvous {
     fn write(&mut self, path: PathBuf, text: &str) -> io::Result<File> {
         // The time keeps the name from other users, who may create files in the same directory.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let fresh = format!(".pmi-host-{}-{:x}.new", std::process::id(), since.as_nanos());
+        let fresh = format!("{BEGUN}{}-{:x}.{FRESH}", std::process::id(), since.as_nanos());
         let fresh = path.with_file_name(fresh);
         let mut file = user_file::create_new(&fresh, Mode::RUSR | Mode::WUSR)?;
         let linked = file

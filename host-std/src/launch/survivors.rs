@@ -71,7 +71,8 @@ pub(crate) fn watch_run(mark: &str, modes: &str, inherited: &str, guarded: Guard
     if !modes.is_empty() {
         console::give_back(rustix::stdio::stdout(), modes);
     }
-    runtime_dir::remove_of_killed(&run.files);
+    let launcher = mark.split('.').next().unwrap_or_default();
+    runtime_dir::remove_of_killed(launcher, &run.files);
     run.terminate();
 }
 

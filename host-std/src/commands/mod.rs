@@ -16,7 +16,7 @@ use crate::demo_rank;
 use crate::demo_rank::DEMO_RANK;
 use crate::event_loop::{self, RunOutcome};
 use crate::install::{self, CommandPages};
-use crate::launch::guard::GUARD;
+use crate::launch::guard_protocol::GUARD;
 use crate::launch::preview;
 use crate::launch::signal::Ignored;
 use crate::launch::survivors;

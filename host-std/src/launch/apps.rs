@@ -14,7 +14,8 @@
 //! ignored unless they are required; then the whole spawn is refused.
 
 use super::directives::JobDirectives;
-use super::spawn_request::{AppSpec, Cospawn, SpawnRequest, names};
+use super::run_hosts::names;
+use super::spawn_request::{AppSpec, Cospawn, SpawnRequest};
 use pmi_core::wire::pmix::names::{flags, keys};
 use pmi_core::wire::pmix::{App, Info, List, Type};
 use std::ffi::{OsStr, OsString};

@@ -1,6 +1,5 @@
 //! Open files: the number a job needs, and the limit for its ranks.
 
-use crate::launch::process::PER_RANK;
 use pmi_host_base::limits;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Pid, Resource, Rlimit, prlimit, setrlimit};
@@ -187,6 +186,9 @@ impl fmt::Display for TooFewDescriptors {
 }
 
 impl std::error::Error for TooFewDescriptors {}
+
+/// Number of descriptors in the launcher for a running rank: socket, two pipes, the process itself.
+const PER_RANK: u64 = 4;
 
 /// More ranks than one kernel supports; a table of them all would still fit.
 const MOST: u32 = 1 << 20;

@@ -9,11 +9,11 @@
 //! | `pmix.debugger`, `pmix.dbg.tgt`, `pmix.dbg.job` | the processes are daemons of a debugger for these processes |
 //! | `pmix.dbg.dpnd`, `pmix.dbg.dpproc` | number of daemons for each node, or for each of these processes |
 
-use super::trampoline::DebugHold;
 use crate::settings::DebuggedRanks;
 use pmi_core::wire::pmix::names::keys;
 use pmi_core::wire::pmix::{Info, Type, WILDCARD};
 use serde::{Deserialize, Serialize};
+use std::ffi::CStr;
 
 /// Directives that concern a whole job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +48,18 @@ pub(crate) enum RankChoice {
     All,
     /// This one.
     One(u32),
+}
+
+/// Preparation of a rank for a debugger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum DebugHold {
+    /// None.
+    #[default]
+    None,
+    /// Any process of its user may attach to it.
+    Traceable,
+    /// The same, and it stops at its first instruction.
+    StoppedOnExec,
 }
 
 /// Supported keys.
@@ -150,6 +162,24 @@ impl RankChoice {
     /// True if this rank is among them.
     pub(crate) fn has(self, rank: u32) -> bool {
         self == Self::All || self == Self::One(rank)
+    }
+}
+
+impl DebugHold {
+    /// Its word on the command line of the trampoline.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Traceable => "traceable",
+            Self::StoppedOnExec => "stopped",
+        }
+    }
+
+    /// Reads this word.
+    pub(crate) fn of_word(word: &CStr) -> Self {
+        let all = [Self::Traceable, Self::StoppedOnExec];
+        let found = all.into_iter().find(|hold| hold.word().as_bytes() == word.to_bytes());
+        found.unwrap_or_default()
     }
 }
 

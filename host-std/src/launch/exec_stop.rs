@@ -1,22 +1,35 @@
 //! Ranks that stop at their first instruction, until a debugger attaches or continues them.
 //!
-//! The [`trampoline`](super::trampoline) asks to be traced and executes the program. The system stops the
+//! The [`trampoline`](super::trampoline) asks to be traced ([`prepare`]) and executes the program. The system stops the
 //! process behind that exec and reports it to the tracer: the *thread* that has started the process, which
 //! alone may detach. It does so with `SIGSTOP`, which leaves the process stopped and without a tracer: every
 //! debugger that the system permits can attach, and `SIGCONT` continues it.
 
+use crate::launch::directives::DebugHold;
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal as NixSignal;
 use nix::unistd::Pid as NixPid;
 use rustix::io::retry_on_intr;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{
+    PTracer, Pid, Signal, WaitId, WaitIdOptions, kill_process, set_ptracer, waitid,
+};
+
+/// Permits debuggers, and requests the stop; both hold across the exec.
+pub(super) fn prepare(hold: DebugHold) -> nix::Result<()> {
+    if hold != DebugHold::None {
+        // A system that knows no such restriction fails here.
+        let _ = set_ptracer(PTracer::Any);
+    }
+    match hold {
+        DebugHold::StoppedOnExec => ptrace::traceme(),
+        DebugHold::None | DebugHold::Traceable => Ok(()),
+    }
+}
 
 /// Waits until a process that this thread has started as [`DebugHold::StoppedOnExec`] has executed its
 /// program, and leaves it stopped there. No effect on one that has exited before: its exit is handled as that
 /// of any rank.
-///
-/// [`DebugHold::StoppedOnExec`]: super::trampoline::DebugHold::StoppedOnExec
 pub(super) fn leave_stopped(pid: Pid) {
     let traced = NixPid::from_raw(pid.as_raw_nonzero().get());
     while let Some(signal) = next_stop(pid) {

@@ -27,9 +27,10 @@
 //!
 //! Without `/proc`, the guard has no effect.
 
+use crate::launch::guard_protocol::{GUARD, GuardRecord, Guarded, NAME, inherited_words};
 use crate::launch::null;
 use crate::launch::processes::ProcessIdentity;
-use crate::launch::survivors::{inherited_words, watch_run};
+use crate::launch::survivors::watch_run;
 use crate::stdio::console;
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -45,22 +46,13 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, test_kill_process_group, waitpid,
 };
 use rustix::thread::{name as name_of_thread, set_name};
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// Variable that marks processes of a run.
-pub(crate) const RUN: &str = "PMI_RUN_MARK";
-
-/// The command word of the guard; only a launcher starts it.
-pub(crate) const GUARD: &str = "guard";
-
-/// Name of the process, as `ps -o comm` and `killall` know it.
-pub(crate) const NAME: &CStr = c"pmi-guard";
 
 /// The guard of one run.
 #[derive(Debug)]
@@ -75,19 +67,6 @@ pub(crate) struct Guard {
     restarts: u32,
 }
 
-/// Processes that a guard terminates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Guarded {
-    /// Ranks of a launcher.
-    #[default]
-    Ranks,
-    /// Ranks of a node server, whose standard error leads to its starter: the guard watches that, too.
-    NodeRanks,
-    /// Starters, with what is left in their sessions. A process in another one, such as the connection that `ssh`
-    /// shares with later ones, outlives every run.
-    Starters,
-}
-
 /// Arguments of a guard, the same for the one that replaces it.
 #[derive(Debug)]
 struct GuardStart {
@@ -96,26 +75,6 @@ struct GuardStart {
     modes: Option<String>,
     inherited: String,
     guarded: Guarded,
-}
-
-/// Report of the launcher to the guard. A record ends with a NUL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GuardRecord<'a> {
-    /// A rank or starter is about to be started, with others of its batch; its end of a socket pair or pipe has
-    /// this inode number.
-    Starting(u64),
-    /// A rank or starter was started with this process.
-    Started(i32),
-    /// The processes of the batch were reported.
-    BatchStarted,
-    /// This one has terminated, and no process of its group is left.
-    Ended(i32),
-    /// A file to remove if the launcher cannot do it.
-    File(&'a [u8]),
-    /// A directory to remove after the last process, with everything in it.
-    Directory(&'a [u8]),
-    /// The run is over; nothing is to be terminated.
-    Goodbye,
 }
 
 impl Guard {
@@ -222,62 +181,6 @@ impl Guard {
     fn send(&self, record: &[u8]) {
         // A terminated guard needs no report; one that is stopped for thousands of them gets no more.
         let _ = rustix::io::write(&self.switch, record);
-    }
-}
-
-impl Guarded {
-    /// Reads the word of a command line.
-    pub(crate) fn parse(word: &str) -> Self {
-        let all = [Self::Ranks, Self::NodeRanks, Self::Starters];
-        all.into_iter().find(|one| one.word() == word).unwrap_or_default()
-    }
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Ranks => "ranks",
-            Self::NodeRanks => "node-ranks",
-            Self::Starters => "starters",
-        }
-    }
-}
-
-impl<'a> GuardRecord<'a> {
-    /// Parses a record without its NUL.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
-        let (kind, rest) = bytes.split_first()?;
-        let pid = || std::str::from_utf8(rest).ok()?.parse().ok();
-        match kind {
-            b'*' => std::str::from_utf8(rest).ok()?.parse().ok().map(Self::Starting),
-            b'+' => pid().map(Self::Started),
-            b'=' if rest.is_empty() => Some(Self::BatchStarted),
-            b'-' => pid().map(Self::Ended),
-            b'@' => Some(Self::File(rest)),
-            b'/' => Some(Self::Directory(rest)),
-            b'.' => Some(Self::Goodbye),
-            _ => None,
-        }
-    }
-
-    /// Records in front of the start of a batch whose ranks have sockets with these inode numbers.
-    pub(crate) fn starting(inodes: impl Iterator<Item = u64>) -> Vec<u8> {
-        inodes.flat_map(|one| Self::Starting(one).bytes()).collect()
-    }
-
-    /// Records behind the start of a batch with these processes.
-    pub(crate) fn started(ranks: impl Iterator<Item = i32>) -> Vec<u8> {
-        ranks.map(Self::Started).chain([Self::BatchStarted]).flat_map(Self::bytes).collect()
-    }
-
-    fn bytes(self) -> Vec<u8> {
-        match self {
-            Self::Starting(inode) => format!("*{inode}\0").into_bytes(),
-            Self::Started(pid) => format!("+{pid}\0").into_bytes(),
-            Self::BatchStarted => b"=\0".to_vec(),
-            Self::Ended(pid) => format!("-{pid}\0").into_bytes(),
-            Self::File(path) => [b"@", path, b"\0"].concat(),
-            Self::Directory(path) => [b"/", path, b"\0"].concat(),
-            Self::Goodbye => b".\0".to_vec(),
-        }
     }
 }
 
@@ -410,25 +313,3 @@ const MARGIN: Duration = Duration::from_millis(20);
 
 /// Upper bound of the number of guards that replace one another.
 const RESTARTS_MAX: u32 = 16;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_are_read_as_they_were_written() {
-        for record in [
-            GuardRecord::Starting(7),
-            GuardRecord::Started(7),
-            GuardRecord::BatchStarted,
-            GuardRecord::Ended(7),
-            GuardRecord::File(b"/a b"),
-            GuardRecord::Directory(b"/a b"),
-            GuardRecord::Goodbye,
-        ] {
-            let bytes = record.bytes();
-            assert_eq!(GuardRecord::parse(bytes.strip_suffix(&[0]).unwrap()), Some(record));
-        }
-        assert_eq!([&b""[..], b"+", b"+x", b"*", b"=1", b"?"].map(GuardRecord::parse), [None; 6]);
-    }
-}

@@ -13,7 +13,7 @@
 //! or by the control group. A process without any of these marks is spared, for it may be the user's.
 
 use crate::launch::cgroup;
-use crate::launch::guard::RUN;
+use crate::launch::guard_protocol::RUN;
 use crate::launch::processes::{self, ProcessIdentity};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,

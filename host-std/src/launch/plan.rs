@@ -1,22 +1,21 @@
 //! Plan of one job, complete before it starts: ranks, programs, places.
 
 use super::binding::{Binding, allowed};
-use super::directives::JobDirectives;
-use super::env;
+use super::directives::{DebugHold, JobDirectives};
 use super::hwloc::TopologyFile;
+use super::load::are_processors_busy;
 use super::local_ranks::LocalRanks;
-use super::pmix::PmixEndpoint;
 use super::pmix_store::{self, StoreOffer};
 use super::protocol_offer::{ProtocolOffer, Waiting};
-use super::scheduling::InitScheduling;
-use super::starts::are_processors_busy;
-use super::trampoline::DebugHold;
+use super::user_environment;
 use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::settings::Settings;
 use crate::settings::nodes::StarterName;
 use crate::settings::{Environment, UniverseSize};
 use pmi_host_base::program::Program;
+use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -111,6 +110,17 @@ pub(crate) struct Endpoint {
     pub(crate) requires_challenge: bool,
 }
 
+/// Endpoint for the PMIx clients of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PmixEndpoint {
+    /// Namespace and rank of the server, and the address, in the format of clients.
+    pub(crate) uri: String,
+    /// Directory for temporary files of the clients, which the launcher removes.
+    pub(crate) directory: Option<PathBuf>,
+    /// Directory of the store of the job in shared memory; it is made when the job is added.
+    pub(crate) store: Option<PathBuf>,
+}
+
 /// Ranks that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct App {
@@ -118,6 +128,17 @@ pub(crate) struct App {
     pub(crate) program: Program,
     /// Number of ranks; at least one.
     pub(crate) ranks: u32,
+}
+
+/// Scheduling of a rank while it initializes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InitScheduling {
+    /// That of the launcher.
+    Usual,
+    /// A short slice, so that a rank that waits gives way to others soon.
+    ShortSlice,
+    /// A rank that wakes takes the processor from no other process.
+    Batch,
 }
 
 /// The first job as it was specified, before its ranks are placed.
@@ -262,7 +283,8 @@ impl Plan {
     pub(crate) fn has_pmix_store(&self) -> bool {
         let mut parts = self.parts.iter().zip(&self.offer).filter(|(_, offer)| offer.pmix);
         let name = pmix_store::CHOICE;
-        let chosen = |part: &App| env::found_by(&part.program, &self.environment, name);
+        let chosen =
+            |part: &App| user_environment::found_by(&part.program, &self.environment, name);
         self.has_pmix()
             && parts.all(|(part, offer)| match (offer.pmix_store, chosen(part)) {
                 (StoreOffer::None, _) | (StoreOffer::OnRequest, None) => false,
@@ -444,6 +466,19 @@ impl Endpoint {
     }
 }
 
+impl PmixEndpoint {
+    /// The server of the launcher `pid`, which listens at `address`, without a directory.
+    pub(crate) fn new(pid: u32, address: impl Display) -> Self {
+        let uri = format!("{}.0;tcp4://{address}", server_nspace(pid));
+        Self { uri, directory: None, store: None }
+    }
+}
+
+/// Namespace of the server itself. It has no dot: clients cut the address at one.
+pub(crate) fn server_nspace(pid: u32) -> String {
+    format!("pmi-host-{pid}")
+}
+
 impl App {
     fn name(&self) -> String {
         self.program.name.display().to_string()
@@ -477,7 +512,6 @@ const HOST_CHARS: usize = 56;
 pub(crate) mod tests {
     use super::*;
     use std::ffi::OsString;
-    use std::path::PathBuf;
 
     /// Ranks of these programs on `node1`.
     pub(crate) fn plan(parts: &[(&str, u32)]) -> Plan {

@@ -1,33 +1,7 @@
 //! Environment of a PMIx client.
 
-use super::plan::Plan;
+use super::plan::{Plan, PmixEndpoint};
 use super::pmix_store;
-use std::fmt::Display;
-use std::path::PathBuf;
-
-/// Endpoint for the PMIx clients of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PmixEndpoint {
-    /// Namespace and rank of the server, and the address, in the format of clients.
-    pub(crate) uri: String,
-    /// Directory for temporary files of the clients, which the launcher removes.
-    pub(crate) directory: Option<PathBuf>,
-    /// Directory of the store of the job in shared memory; it is made when the job is added.
-    pub(crate) store: Option<PathBuf>,
-}
-
-impl PmixEndpoint {
-    /// The server of the launcher `pid`, which listens at `address`, without a directory.
-    pub(crate) fn new(pid: u32, address: impl Display) -> Self {
-        let uri = format!("{}.0;tcp4://{address}", server_nspace(pid));
-        Self { uri, directory: None, store: None }
-    }
-}
-
-/// Namespace of the server itself. It has no dot: clients cut the address at one.
-pub(crate) fn server_nspace(pid: u32) -> String {
-    format!("pmi-host-{pid}")
-}
 
 /// Variables with the same value in every rank of the job of `plan`.
 pub(crate) fn of_plan(plan: &Plan, endpoint: &PmixEndpoint) -> Vec<(&'static str, String)> {

@@ -2,8 +2,7 @@
 
 use super::binding::{allowed, shown};
 use super::env::{self, EnvChange};
-use super::plan::{App, JobSpec, Plan};
-use super::pmix::PmixEndpoint;
+use super::plan::{App, JobSpec, Plan, PmixEndpoint};
 use super::pmix_store;
 use crate::columns;
 use crate::placement::PlacedHosts;

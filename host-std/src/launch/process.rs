@@ -29,18 +29,19 @@
 
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::env;
-use crate::launch::guard::{self, Guard, Guarded};
+use crate::launch::guard::Guard;
+use crate::launch::guard_protocol::{self, Guarded};
 use crate::launch::null;
 use crate::launch::orphans::Orphans;
-use crate::launch::plan::Plan;
+use crate::launch::plan::{InitScheduling, Plan};
 use crate::launch::process_handle::ProcessHandle;
 use crate::launch::processes;
-use crate::launch::protocol_offer::ProtocolOffer;
-use crate::launch::scheduling::{InitScheduling, InitializingRanks};
+use crate::launch::scheduling::InitializingRanks;
 use crate::launch::session::{Session, SpawnAttributes};
 use crate::launch::signal::Ignored;
 use crate::launch::start_error::no_directory;
 use crate::launch::starts::{Batch, RankProgram, RankStart, RankStreams, Starters};
+use crate::launch::user_environment;
 use crate::stream::Streams;
 use nix::sys::signal::SigSet;
 use pmi_host_base::program::Program;
@@ -48,7 +49,6 @@ use pmi_host_base::variables;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
@@ -66,9 +66,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// Number of descriptors in the launcher for a running rank: socket, two pipes, the process itself.
-pub(crate) const PER_RANK: u64 = 4;
 
 /// Starter of ranks, rank 0 of the first job first.
 pub(crate) struct Launcher {
@@ -200,7 +197,11 @@ impl Launcher {
     pub(crate) fn prepare(&self, plan: &Plan, number: usize) -> io::Result<Exec> {
         let part = plan.parts.get(number).ok_or(io::ErrorKind::NotFound)?;
         let Program { path, name, args, directory, .. } = &part.program;
-        let ours = env::of_program(env::ours(&plan.environment), &plan.environment, &part.program);
+        let ours = user_environment::of_program(
+            user_environment::ours(&plan.environment),
+            &plan.environment,
+            &part.program,
+        );
         let mut environment =
             ours.map(|(name, value)| variable(&name, &value)).collect::<io::Result<Vec<_>>>()?;
         let fd = self.link.as_raw_fd().unsigned_abs();
@@ -209,13 +210,13 @@ impl Launcher {
             let start = [name.as_bytes(), b"="].concat();
             environment.iter().any(|one| one.as_bytes().starts_with(&start))
         };
-        let mut found = ProtocolOffer::of_part(plan, number, fd);
+        let mut found = env::of_part(plan, number, fd);
         found.retain(|(name, _)| !variables::gives_way(name, is_told));
         for (name, value) in found {
             environment.push(variable(name.as_ref(), value.as_ref())?);
         }
         if let Some(guard) = &self.guard {
-            environment.push(variable(guard::RUN.as_ref(), guard.mark().as_ref())?);
+            environment.push(variable(guard_protocol::RUN.as_ref(), guard.mark().as_ref())?);
         }
         let words = std::iter::once(name).chain(args).map(|word| CString::new(word.as_bytes()));
         let program = RankProgram {
@@ -247,7 +248,7 @@ impl Launcher {
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         let link = UnixStream::from(link);
         link.set_nonblocking(true)?;
-        let own = ProtocolOffer::of_rank(plan, rank, local_rank).into_iter();
+        let own = env::of_rank(plan, rank, local_rank).into_iter();
         let environment = own.map(|(name, value)| variable(name.as_ref(), value.as_ref()));
         let environment = environment.collect::<io::Result<_>>()?;
         let is_yielding = plan.is_yielding(rank);
@@ -534,19 +535,6 @@ pub(crate) fn shell_code(signal: i32) -> u8 {
     u8::try_from(signal).map_or(u8::MAX, |signal| signal.saturating_add(128))
 }
 
-/// Exit code of a shell when starting a program failed with `error`.
-pub(crate) fn start_code(error: &io::Error) -> u8 {
-    match error.kind() {
-        // The program, its interpreter or its loader is missing.
-        io::ErrorKind::NotFound => 127,
-        io::ErrorKind::PermissionDenied => 126,
-        // A program for another machine.
-        io::ErrorKind::Unsupported => 126,
-        _ if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => 126,
-        _ => 1,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -556,8 +544,5 @@ mod tests {
         assert_eq!(ProcessEnd::Exited(7).exit_code(), 7);
         assert_eq!(ProcessEnd::Killed { signal: 11, dumped: true }.exit_code(), 139);
         assert_eq!(ProcessEnd::Killed { signal: 64, dumped: false }.exit_code(), 192);
-        assert_eq!(start_code(&io::Error::from(io::ErrorKind::NotFound)), 127);
-        assert_eq!(start_code(&io::Error::from(Errno::NOEXEC)), 126);
-        assert_eq!(start_code(&io::Error::from(Errno::AGAIN)), 1);
     }
 }

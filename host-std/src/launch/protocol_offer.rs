@@ -5,15 +5,12 @@
 //! offered only where the file does not settle it: to interpreters, and to programs that may start or
 //! load others.
 
-use super::plan::Plan;
 use super::pmix_store::StoreOffer;
 use super::preload::INTEL_LIBRARY;
-use super::{env, pmix, pmix_store, sharing, slurm_tasks, torch};
+use super::{pmix_store, user_environment};
 use crate::settings::environment::{Environment, Offer};
 use pmi_host_base::library::{self, Image, Libraries, Search};
 use pmi_host_base::program::Program;
-use pmi_host_base::variables::MPICH_VERSION;
-use pmi_std::env::SNAPSHOT_VARIABLE;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -81,7 +78,8 @@ impl ProtocolOffer {
             Offer::Pmix => said(false, true, Some("x")),
             Offer::All => said(true, true, Some("1")),
             Offer::Auto => {
-                let named = env::found_by(program, all, INTEL_LIBRARY).map(PathBuf::from);
+                let named =
+                    user_environment::found_by(program, all, INTEL_LIBRARY).map(PathBuf::from);
                 let name = named.as_ref().and_then(|path| path.file_name()?.to_str());
                 let is_pmix = name.is_some_and(|name| is_one_of(name, PMIX_LIBRARIES));
                 match linked {
@@ -167,45 +165,6 @@ impl ProtocolOffer {
             pmix_store: StoreOffer::None,
             why,
         }
-    }
-}
-
-impl ProtocolOffer {
-    /// Variables by which the ranks of part `number` of `plan` find their servers, the same for all of
-    /// them. Their socket is at `fd`.
-    pub(crate) fn of_part(plan: &Plan, number: usize, fd: u32) -> Vec<(&'static str, String)> {
-        let offer = plan.offer(number);
-        let pmi = offer.pmi.then(|| env::of_plan(plan, fd)).into_iter().flatten();
-        let pmi = pmi.chain(offer.pmi.then(|| (SNAPSHOT_VARIABLE, "1".to_owned())));
-        let pmix = plan.pmix.as_ref().filter(|_| offer.pmix);
-        let pmix = pmix.map(|endpoint| pmix::of_plan(plan, endpoint)).into_iter().flatten();
-        let mpich = offer.mpich_version.map(|which| (MPICH_VERSION.name, which.to_owned()));
-        let open_mpi = offer.takes_open_mpi(plan).then(|| pmix::open_mpi_of_plan(plan));
-        let pmix = pmix.chain(open_mpi.into_iter().flatten());
-        let sharing = sharing::of_plan(plan, &offer);
-        let others = torch::of_plan(plan).into_iter().chain(slurm_tasks::of_plan(plan));
-        pmi.chain(pmix).chain(mpich).chain(sharing).chain(others).collect()
-    }
-
-    /// The same for variables that differ from rank to rank.
-    pub(crate) fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static str, String)> {
-        let offer = plan.offer(plan.appnum(rank));
-        let pmi =
-            offer.pmi.then(|| pmi_host_base::env::of_rank(rank, local_rank)).into_iter().flatten();
-        let endpoint = plan.endpoint.as_ref().filter(|endpoint| offer.pmi && !endpoint.is_web());
-        let endpoint = endpoint.into_iter().flat_map(|endpoint| env::of_endpoint(endpoint, rank));
-        let pmix = offer.pmix.then(|| pmix::of_rank(rank, local_rank)).into_iter().flatten();
-        let open_mpi = offer.takes_open_mpi(plan).then(|| pmix::open_mpi_of_rank(rank, local_rank));
-        let pmix = pmix.chain(open_mpi.into_iter().flatten());
-        let others = torch::of_rank(plan, rank, local_rank).into_iter();
-        let others = others.chain(slurm_tasks::of_rank(plan, rank, local_rank));
-        pmi.chain(endpoint).chain(pmix).chain(others).collect()
-    }
-
-    /// True if the program gets the variables of Open MPI's launcher although it is offered no PMIx, with
-    /// which every program gets them.
-    fn takes_open_mpi(self, plan: &Plan) -> bool {
-        plan.environment.emulated.open_mpi && !self.pmix && !self.may_link_mpi
     }
 }
 

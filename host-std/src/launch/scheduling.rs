@@ -11,22 +11,12 @@
 //!
 //! Both end some time after the last message of the ranks, since computing gains nothing by them.
 
+use crate::launch::plan::InitScheduling;
 use nix::libc::{self, c_long, c_uint, pid_t, sched_attr};
 use procfs::process::Process;
 use rustix::process::Pid;
 use std::ptr;
 use std::time::{Duration, Instant};
-
-/// Scheduling of a rank while it initializes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InitScheduling {
-    /// That of the launcher.
-    Usual,
-    /// A short slice, so that a rank that waits gives way to others soon.
-    ShortSlice,
-    /// A rank that wakes takes the processor from no other process.
-    Batch,
-}
 
 /// Scheduling that this process gives to ranks.
 #[derive(Clone, Copy)]

@@ -6,9 +6,10 @@
 //! while they set up shared memory, on a machine that has idle processors when they start.
 
 use crate::launch::child_start::{ChildStart, Leads};
+use crate::launch::directives::DebugHold;
 use crate::launch::scheduling::RankScheduling;
 use crate::launch::signal::Ignored;
-use crate::launch::trampoline::{self, DebugHold};
+use crate::launch::trampoline;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFlags};
 use nix::sys::signal::SigSet;
 use std::io;

@@ -59,8 +59,8 @@ fn of_intel(plan: &Plan, places: &[ProcessorLocation]) -> Option<[(&'static str,
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::PmixEndpoint;
     use super::super::plan::tests::plan;
-    use super::super::pmix::PmixEndpoint;
     use super::*;
 
     const PLACES: [ProcessorLocation; 4] = [

@@ -19,21 +19,16 @@
 use super::codes::{Command, Commands};
 use super::directives::{JobDirectives, RankChoice};
 use super::plan::App;
-use super::run_hosts::{RunHosts, with_count};
+use super::run_hosts::{RunHosts, WantedHosts, names, with_count};
 use super::soft;
 pub(crate) use super::spawn_error::SpawnError;
-use crate::placement::is_same;
 use pmi_core::command::{CodeRun, Spawn, Text};
 use pmi_host_base::program::Program;
-use pmi_host_base::user_file;
-use pmi_host_base::words;
 use serde::{Deserialize, Serialize};
 use std::env::consts::ARCH;
-use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
-use std::net::{IpAddr, UdpSocket};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// One spawn request. It owns its strings, so its message can be dropped.
@@ -60,13 +55,6 @@ pub(crate) struct Cospawn {
 
 /// Ranks of a program, and the nodes that are requested for them; none for any.
 pub(crate) type PartWithNodes = (App, Vec<u32>);
-
-/// Hosts by their names, and those that a file lists.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct WantedHosts {
-    pub(super) names: Vec<String>,
-    pub(super) file: Option<OsString>,
-}
 
 /// One program of an order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -303,43 +291,6 @@ impl AppSpec {
     }
 }
 
-impl WantedHosts {
-    /// Adds the hosts of the file, if there is one, for the program `name`.
-    fn read_file(&mut self, name: &OsStr) -> Result<(), SpawnError> {
-        let Some(file) = self.file.take().map(PathBuf::from) else { return Ok(()) };
-        match read_hosts(&file) {
-            Ok(more) => self.names.extend(more),
-            Err(why) => return Err(SpawnError::HostFile { name: name.to_owned(), file, why }),
-        }
-        Ok(())
-    }
-}
-
-/// Names in a list with commas.
-pub(super) fn names(list: &str) -> Vec<String> {
-    list.split(',').map(|host| host.trim().to_owned()).collect()
-}
-
-/// First word of each line, with the number of Open MPI's `slots=` in the form of Hydra, behind a colon.
-fn read_hosts(file: &Path) -> Result<Vec<String>, String> {
-    let said = |error: io::Error| error.to_string();
-    // Reading anything else could block.
-    let opened = user_file::open_regular(file).map_err(said)?;
-    let mut text = String::new();
-    opened.take(HOSTS_BYTES).read_to_string(&mut text).map_err(said)?;
-    let text = words::without_mark(text);
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    let host = |line: &str| {
-        let mut words = line.split_whitespace();
-        let name = words.next()?;
-        let has_count =
-            name.rsplit_once(':').is_some_and(|(_, count)| count.parse::<u16>().is_ok());
-        let slots = words.find_map(|word| word.strip_prefix("slots=")).filter(|_| !has_count);
-        Some(slots.map_or_else(|| name.to_owned(), |slots| format!("{name}:{slots}")))
-    };
-    Ok(lines.filter_map(host).collect())
-}
-
 /// Directories of the order, then those of `PATH`.
 fn with_path(mut search: OsString) -> OsString {
     if let Some(path) = std::env::var_os("PATH") {
@@ -351,9 +302,6 @@ fn with_path(mut search: OsString) -> OsString {
 
 /// Number of threads by OpenMP, which other libraries of threads read as well.
 const THREADS: &str = "OMP_NUM_THREADS";
-
-/// Larger than any real list of hosts.
-const HOSTS_BYTES: u64 = 1 << 20;
 
 /// Splits assignments: at line ends, and at commas followed by `NAME=`.
 fn variables(text: &[u8]) -> Vec<(OsString, OsString)> {
@@ -382,36 +330,6 @@ fn assigned(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let is_name = name.first().is_some_and(is_letter)
         && name.iter().all(|byte| is_letter(byte) || byte.is_ascii_digit());
     is_name.then_some((name, value))
-}
-
-/// True if a name means this host, which is called `host`, for the user of the launcher: the same name, an
-/// empty one, or a loopback name.
-pub(crate) fn is_here(wanted: &str, host: &str) -> bool {
-    is_loopback(wanted) || !wanted.contains('@') && is_same(wanted, host)
-}
-
-/// True if a name means the host on which it is read: an empty one, or a loopback name.
-pub(super) fn is_loopback(name: &str) -> bool {
-    ["", "localhost", "127.0.0.1", "::1"].contains(&name)
-}
-
-/// True if a name or an address is this machine, which is called `host`: only its own addresses can be bound
-/// here. A name is resolved only if it `is_single`: the name service takes long for a thousand names.
-pub(crate) fn is_this_machine(name: &str, host: &str, is_single: bool) -> bool {
-    let is_address = || name.parse::<IpAddr>().is_ok();
-    is_here(name, host) || (is_single || is_address()) && UdpSocket::bind((name, 0)).is_ok()
-}
-
-/// Name of the node of this process in Slurm: `Some` within an allocation, empty if the node is not part of
-/// it, which is where `salloc` runs its command.
-pub(crate) fn slurm_node() -> Option<String> {
-    std::env::var_os("SLURM_JOB_ID")?;
-    Some(std::env::var("SLURMD_NODENAME").unwrap_or_default())
-}
-
-/// True if `node`, that of this process in Slurm, is called `name`.
-pub(crate) fn is_node(name: &str, node: Option<&str>) -> bool {
-    !name.is_empty() && node == Some(name)
 }
 
 fn bytes(text: Text<'_>) -> Vec<u8> {

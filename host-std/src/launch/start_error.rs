@@ -53,6 +53,19 @@ pub(crate) fn no_directory(error: &io::Error, directory: &Path, host: &str) -> i
     io::Error::new(ErrorKind::NotADirectory, why)
 }
 
+/// Exit code of a shell when starting a program failed with `error`.
+pub(crate) fn start_code(error: &io::Error) -> u8 {
+    match error.kind() {
+        // The program, its interpreter or its loader is missing.
+        ErrorKind::NotFound => 127,
+        ErrorKind::PermissionDenied => 126,
+        // A program for another machine.
+        ErrorKind::Unsupported => 126,
+        _ if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => 126,
+        _ => 1,
+    }
+}
+
 /// Cause if the system does not find a file: the program, its interpreter, or its loader.
 fn missing(error: Errno, path: &CStr, host: &str) -> io::Error {
     let file = Path::new(OsStr::from_bytes(path.to_bytes()));
@@ -289,5 +302,12 @@ mod tests {
             error.contains("its first line names '/etc/passwd' on n1, and it is not"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn codes_of_failed_starts_follow_the_shell() {
+        assert_eq!(start_code(&io::Error::from(ErrorKind::NotFound)), 127);
+        assert_eq!(start_code(&io::Error::from(Errno::NOEXEC)), 126);
+        assert_eq!(start_code(&io::Error::from(Errno::AGAIN)), 1);
     }
 }

@@ -14,25 +14,24 @@
 
 use crate::launch::binding::Binding;
 use crate::launch::child_start::ChildFiles;
+use crate::launch::directives::DebugHold;
 use crate::launch::exec_stop;
-use crate::launch::scheduling::InitScheduling;
+use crate::launch::load::{are_processors_busy, processor_count};
+use crate::launch::plan::InitScheduling;
 use crate::launch::script;
 use crate::launch::session::{Session, SpawnAttributes, StartMethod};
 use crate::launch::start_error::explained;
-use crate::launch::trampoline::{self, DebugHold};
+use crate::launch::trampoline;
 use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnFileActions, posix_spawn};
 use nix::sys::signal::SigSet;
 use nix::sys::stat::Mode;
-use pmi_host_base::system_file;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity};
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
-use std::io::{self, Read};
+use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -347,26 +346,6 @@ fn thread_count() -> usize {
     processor_count().saturating_mul(2).min(THREADS_MAX)
 }
 
-fn processor_count() -> usize {
-    let processors = sched_getaffinity(None).map_or(1, |set: CpuSet| set.count());
-    usize::try_from(processors).unwrap_or(usize::MAX)
-}
-
-/// True if more processes than there are processors run at this moment, this one included.
-pub(super) fn are_processors_busy() -> bool {
-    // The kernel makes the text anew for each open, and it is short.
-    let mut text = [0; 128];
-    let read = system_file::open("/proc/loadavg", OFlags::RDONLY)
-        .and_then(|mut file| file.read(&mut text));
-    running_count(&text[..read.unwrap_or(0)]).is_some_and(|count| count > processor_count())
-}
-
-/// The number of running processes in the text of `/proc/loadavg`: `0.31 0.93 1.20 3/371 9711`.
-fn running_count(text: &[u8]) -> Option<usize> {
-    let (running, _) = str::from_utf8(text).ok()?.split(' ').nth(3)?.split_once('/')?;
-    running.parse().ok()
-}
-
 /// More threads wait for one another inside the system.
 const THREADS_MAX: usize = 8;
 
@@ -398,13 +377,6 @@ mod tests {
             assert_eq!(!starters.threads.is_empty(), has_threads);
             start_forty(&mut starters);
         }
-    }
-
-    #[test]
-    fn running_processes_are_read_from_the_load_of_the_system() {
-        assert_eq!(running_count(b"0.31 0.93 1.20 3/371 9711\n"), Some(3));
-        assert_eq!(running_count(b""), None);
-        assert_eq!(running_count(b"0.31 0.93 1.20 3 9711\n"), None);
     }
 
     fn start_forty(starters: &mut Starters) {

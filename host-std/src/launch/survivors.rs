@@ -12,7 +12,7 @@
 //! that it had inherited, nor guards of launchers that are ranks themselves: these terminate their own runs.
 
 use crate::launch::cgroup::Cgroup;
-use crate::launch::guard::{GUARD, GuardRecord, Guarded, NAME, RUN};
+use crate::launch::guard_protocol::{GUARD, GuardRecord, Guarded, NAME, RUN, identity};
 use crate::launch::null;
 use crate::launch::process_handle::signal_same;
 use crate::launch::processes::{self, ProcessIdentity, Relations};
@@ -280,16 +280,6 @@ fn own_pid() -> i32 {
     getpid().as_raw_nonzero().get()
 }
 
-/// Encodes inherited processes of the launcher for the guard's command line.
-pub(crate) fn inherited_words(inherited: &[ProcessIdentity]) -> String {
-    inherited.iter().map(|one| format!("{}:{},", one.pid, one.start)).collect()
-}
-
-fn identity(word: &str) -> Option<ProcessIdentity> {
-    let (pid, start) = word.split_once(':')?;
-    Some(ProcessIdentity { pid: pid.parse().ok()?, start: start.parse().ok()? })
-}
-
 /// Grace period for processes to terminate by themselves. Their launcher is gone and so is the rest of
 /// their job, so there is not much to save.
 const GRACE: Duration = Duration::from_secs(1);
@@ -313,14 +303,6 @@ const ROUNDS: usize = 50;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn identities_are_read_as_they_were_written() {
-        let all = [ProcessIdentity { pid: 7, start: 99 }, ProcessIdentity { pid: 8, start: 1 }];
-        let words = inherited_words(&all);
-        assert_eq!(words.split_terminator(',').filter_map(identity).collect::<Vec<_>>(), all);
-        assert_eq!(inherited_words(&[]), "");
-    }
 
     /// A rank may have removed the mark from its environment before its process is reported.
     #[test]

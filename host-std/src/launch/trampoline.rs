@@ -15,19 +15,17 @@
 //!
 //! A rank that a debugger controls permits that to all processes of its user ([`DebugHold::Traceable`]):
 //! where the system restricts debuggers to ancestors (`kernel.yama.ptrace_scope` is 1), a daemon of a
-//! debugger is none. One that stops on exec asks its parent to trace it, too; the parent does the rest: see
-//! [`exec_stop`](super::exec_stop).
+//! debugger is none. One that stops on exec asks its parent to trace it, too: see [`exec_stop`](super::exec_stop).
 
 use crate::launch::child_start;
-use crate::launch::process::start_code;
+use crate::launch::directives::DebugHold;
+use crate::launch::exec_stop;
 use crate::launch::script;
-use crate::launch::start_error::explained;
+use crate::launch::start_error::{explained, start_code};
 use nix::errno::Errno;
-use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{execv, getpgrp, getpid};
 use pmi_host_base::exit::complain;
-use rustix::process::{PTracer, set_ptracer};
 use signal_hook::consts::SIGPIPE;
 use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsString};
@@ -44,18 +42,6 @@ pub(crate) const PROGRAM: &CStr = c"/proc/self/exe";
 
 /// Signals that stop a process group and can be blocked.
 const STOPS: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
-
-/// Preparation of a rank for a debugger.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum DebugHold {
-    /// None.
-    #[default]
-    None,
-    /// Any process of its user may attach to it.
-    Traceable,
-    /// The same, and it stops at its first instruction.
-    StoppedOnExec,
-}
 
 /// Stop signals that `mask` does not block.
 pub(crate) fn stops_outside(mask: &SigSet) -> SigSet {
@@ -76,34 +62,6 @@ pub(crate) fn words(
     own.chain([path.to_owned()]).chain(words.iter().cloned()).collect()
 }
 
-impl DebugHold {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::Traceable => "traceable",
-            Self::StoppedOnExec => "stopped",
-        }
-    }
-
-    fn of_word(word: &CStr) -> Self {
-        let all = [Self::Traceable, Self::StoppedOnExec];
-        let found = all.into_iter().find(|hold| hold.word().as_bytes() == word.to_bytes());
-        found.unwrap_or_default()
-    }
-
-    /// Permits debuggers, and requests the stop; both hold across the exec.
-    fn prepare(self) -> nix::Result<()> {
-        if self != Self::None {
-            // A system that knows no such restriction fails here.
-            let _ = set_ptracer(PTracer::Any);
-        }
-        match self {
-            Self::StoppedOnExec => ptrace::traceme(),
-            Self::None | Self::Traceable => Ok(()),
-        }
-    }
-}
-
 /// Unblocks the signals listed in the first word, prepares for the debugger of the second, and executes the
 /// program named by the others.
 pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
@@ -111,7 +69,7 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
     let Ok(words) = words.collect::<Result<Vec<_>, _>>() else { return ExitCode::FAILURE };
     let [stops, hold, path, words @ ..] = &words[..] else { return ExitCode::FAILURE };
     let name = path.to_string_lossy();
-    if let Err(error) = DebugHold::of_word(hold).prepare() {
+    if let Err(error) = exec_stop::prepare(DebugHold::of_word(hold)) {
         let what = format!(
             "{name} cannot stop for a debugger: the system refuses ptrace ({error}); see \
              /proc/sys/kernel/yama/ptrace_scope"

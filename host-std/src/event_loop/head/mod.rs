@@ -58,9 +58,9 @@ use super::listeners::Listeners;
 use super::summary::Summary;
 use crate::admission::secret::{GeneratedSecret, SecretUse};
 use crate::cli::config::Config;
-use crate::launch::env;
 use crate::launch::plan::Plan;
 use crate::launch::signal::{Ignored, Signals};
+use crate::launch::user_environment;
 use crate::nodes::failed_host::LateHost;
 use crate::nodes::greeting::NodeTask;
 use crate::nodes::job_message::{
@@ -393,7 +393,7 @@ fn describe(
     // There is no call that only reads it.
     let mask = umask(Mode::empty());
     umask(mask);
-    let of_head = Some(env::for_other_nodes());
+    let of_head = Some(user_environment::for_other_nodes());
     Ok(JobMessage {
         run: config.run.clone(),
         hosts: placed.hosts.clone(),

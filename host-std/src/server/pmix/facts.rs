@@ -3,8 +3,7 @@
 use super::heap::Shared;
 use crate::launch::binding;
 use crate::launch::directives::JobDirectives;
-use crate::launch::plan::Plan;
-use crate::launch::pmix::server_nspace;
+use crate::launch::plan::{Plan, server_nspace};
 use crate::launch::topology::{self, LocalityLevels};
 use crate::placement::{PlacedHosts, short_name};
 use pmi_core::server::pmix::SharedBytes;

@@ -5,9 +5,10 @@
 
 use super::processes::{ProcessEntry, Processes};
 use super::summary::Summary;
+use crate::launch::apps;
+use crate::launch::directives;
 use crate::launch::plan::Plan;
 use crate::launch::process::ProcessEnd;
-use crate::launch::{apps, directives};
 use crate::operation::ProcessRow;
 use crate::run_report::RankEnd;
 use crate::server::service::Service;

@@ -3,9 +3,12 @@
 
 use super::null;
 use super::plan::{App, Endpoint, Plan};
+use super::pmix;
 use super::protocol_offer::ProtocolOffer;
+use super::sharing;
+use super::slurm_tasks;
+use super::torch;
 use super::user_environment::{found_by, of_program};
-use super::{pmix, sharing, slurm_tasks, torch};
 use pmi_host_base::env::of_job;
 use pmi_host_base::variables::{self, BY_NODE, MPICH_VERSION, covers};
 use pmi_std::env::{PIN_VARIABLE, SNAPSHOT_VARIABLE};

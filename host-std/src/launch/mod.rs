@@ -1,12 +1,10 @@
 //! Starting ranks and everything that ties a running rank to this process: its place in the job ([`plan`],
-//! [`preview`]) and in the machine ([`binding`], [`topology`], [`hwloc`]), its environment ([`mod@env`],
-//! [`variables`]), the process itself ([`process`], [`process_handle`], [`starts`], [`trampoline`],
+//! [`preview`]) and among the processors of the machine ([`topology`]), its environment ([`mod@env`],
+//! [`user_environment`]), the process itself ([`process`], [`process_handle`], [`starts`], [`trampoline`],
 //! [`script`]), signals to and from it ([`signal`]), what it may leave behind ([`orphans`], [`guard`],
-//! [`survivors`], [`cgroup`]), and MPI processes that cannot find this one ([`singletons`]). What ranks
-//! start themselves comes as an [`order`] of [`program`]s.
+//! [`survivors`], [`cgroup`]), and MPI processes that cannot find this one ([`singletons`]).
 
 pub(crate) mod apps;
-pub(crate) mod binding;
 pub(crate) mod cgroup;
 mod child_start;
 pub(crate) mod cleanup;
@@ -20,8 +18,6 @@ mod exec_stop;
 pub(crate) mod gdb;
 pub(crate) mod guard;
 pub(crate) mod guard_protocol;
-pub(crate) mod hwloc;
-pub(crate) mod load;
 pub(crate) mod local_ranks;
 pub(crate) mod memory;
 pub(crate) mod null;

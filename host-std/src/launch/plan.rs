@@ -1,13 +1,13 @@
 //! Plan of one job, complete before it starts: ranks, programs, places.
 
-use super::binding::{Binding, allowed};
 use super::directives::{DebugHold, JobDirectives};
-use super::hwloc::TopologyFile;
-use super::load::are_processors_busy;
 use super::local_ranks::LocalRanks;
 use super::pmix_store::{self, StoreOffer};
 use super::protocol_offer::{ProtocolOffer, Waiting};
 use super::user_environment;
+use crate::launch::topology::binding::{Binding, allowed};
+use crate::launch::topology::hwloc::TopologyFile;
+use crate::launch::topology::load::are_processors_busy;
 use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::settings::Settings;
 use crate::settings::nodes::StarterName;

@@ -1,10 +1,10 @@
 //! Description of a job for users, without starting it.
 
-use super::binding::{allowed, shown};
 use super::env::{self, EnvChange};
 use super::plan::{App, JobSpec, Plan, PmixEndpoint};
 use super::pmix_store;
 use crate::columns;
+use crate::launch::topology::binding::{allowed, shown};
 use crate::placement::PlacedHosts;
 use crate::settings::placement::BindTo;
 use pmi_core::error::Full;

@@ -5,9 +5,10 @@
 //! offered only where the file does not settle it: to interpreters, and to programs that may start or
 //! load others.
 
+use super::pmix_store;
 use super::pmix_store::StoreOffer;
 use super::preload::INTEL_LIBRARY;
-use super::{pmix_store, user_environment};
+use super::user_environment;
 use crate::settings::environment::{Environment, Offer};
 use pmi_host_base::library::{self, Image, Libraries, Search};
 use pmi_host_base::program::Program;

@@ -7,7 +7,7 @@
 
 use super::plan::Plan;
 use super::protocol_offer::ProtocolOffer;
-use super::topology::{ProcessorLocation, ROOT, places};
+use crate::launch::topology::processors::{ProcessorLocation, ROOT, places};
 use std::path::Path;
 
 /// Variables that tell the libraries a program with `offer` may use whether the ranks of `plan` share

@@ -12,15 +12,15 @@
 //! belongs to the whole process is set for the whole batch: its directory and its limit on open files. A
 //! binding belongs to a thread.
 
-use crate::launch::binding::Binding;
 use crate::launch::child_start::ChildFiles;
 use crate::launch::directives::DebugHold;
 use crate::launch::exec_stop;
-use crate::launch::load::{are_processors_busy, processor_count};
 use crate::launch::plan::InitScheduling;
 use crate::launch::script;
 use crate::launch::session::{Session, SpawnAttributes, StartMethod};
 use crate::launch::start_error::explained;
+use crate::launch::topology::binding::Binding;
+use crate::launch::topology::load::{are_processors_busy, processor_count};
 use crate::launch::trampoline;
 use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnFileActions, posix_spawn};

@@ -2,7 +2,7 @@
 
 use super::{ReadContext, rankfile, variable_of};
 use crate::cli::options::numbers;
-use crate::launch::binding::count;
+use crate::launch::topology::binding::count;
 use crate::settings::placement::Unit;
 use pmi_host_base::variables::removed;
 use pmi_host_base::words;

@@ -3,7 +3,7 @@
 //! Spec: `mpirun(1)` of Open MPI 4.1, Rankfiles; `prterun(1)`, the same.
 
 use super::policies::Expansion;
-use crate::launch::binding::pieces;
+use crate::launch::topology::binding::pieces;
 use crate::settings::placement::Unit;
 use std::collections::BTreeMap;
 

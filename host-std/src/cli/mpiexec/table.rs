@@ -6,7 +6,7 @@ use self::HydraEffect::{
 use super::ReadContext;
 use super::policies::{Expansion, bind_to, bound_by_map, bound_list, map_by};
 use crate::cli::options::{self, hints};
-use crate::launch::binding::count;
+use crate::launch::topology::binding::count;
 use crate::settings::nodes::{NodeSettings, StarterName};
 use crate::settings::placement::Unit;
 use crate::stdio::pattern::Pattern;

@@ -1,10 +1,10 @@
 //! Job-level information for PMIx clients.
 
 use super::heap::Shared;
-use crate::launch::binding;
 use crate::launch::directives::JobDirectives;
 use crate::launch::plan::{Plan, server_nspace};
-use crate::launch::topology::{self, LocalityLevels};
+use crate::launch::topology::binding;
+use crate::launch::topology::processors::{self, LocalityLevels};
 use crate::placement::{PlacedHosts, short_name};
 use pmi_core::server::pmix::SharedBytes;
 use pmi_core::wire::pmix::names::keys;
@@ -98,7 +98,7 @@ struct BoundRank {
 /// The processors of the ranks of `plan` that are started on this node.
 fn bound(plan: &Plan) -> Vec<BoundRank> {
     let Some(binding) = &plan.placement.binding else { return Vec::new() };
-    let levels = LocalityLevels::read(Path::new(topology::ROOT)).ok();
+    let levels = LocalityLevels::read(Path::new(processors::ROOT)).ok();
     let ranks = plan.placement.ranks.iter().filter_map(|rank| {
         let mut processors = binding.of(plan.local_rank(rank)?).to_vec();
         processors.sort_unstable();

@@ -7,7 +7,7 @@
 //! Ranks are distributed round-robin over parts of the machine (`--map-by`); within a part, each gets
 //! the next set of processors of the size it is bound to (`--bind-to`).
 
-use super::topology::{ROOT, Topology};
+use super::processors::{ROOT, Topology};
 use crate::settings::placement::{BindTo, Placement, Unit, Units};
 use pmi_host_base::ranges;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -203,7 +203,7 @@ pub(crate) fn shown(processors: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::topology::tests::machine;
+    use super::super::processors::tests::machine;
     use super::*;
     use crate::settings::placement::Unit;
 

@@ -3,7 +3,7 @@
 //! Each rank of MPICH detects the topology by itself unless the process manager names a file with it. The
 //! ranks of a node would all read the same hundreds of files of the system at the same time.
 
-use super::topology::{self, PROCESSORS_MAX, ROOT};
+use super::processors::{PROCESSORS_MAX, ROOT, either, list};
 use pmi_host_base::system_file;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ impl TopologyFile {
     /// excluded detects the topology by itself.
     pub(crate) fn of_machine(allowed: &[u32]) -> Option<Self> {
         let root = Path::new(ROOT);
-        let online = topology::list(&root.join("cpu/online")).ok()?;
+        let online = list(&root.join("cpu/online")).ok()?;
         let mut allowed = allowed.to_vec();
         allowed.sort_unstable();
         // A machine that cannot be expressed, or that the system does not describe, is left to the ranks.
@@ -89,7 +89,7 @@ struct Domain {
 /// Those of the system; [`io::ErrorKind::Unsupported`] for memory domains that are neither a package nor the
 /// machine, and for objects that overlap.
 fn describe(root: &Path) -> io::Result<String> {
-    let online = topology::list(&root.join("cpu/online"))?;
+    let online = list(&root.join("cpu/online"))?;
     let objects = objects(root, &online)?;
     let domains = domains(root, &online)?;
     let mut writer = XmlWriter { text: HEAD.to_owned(), next_index: 0, domains };
@@ -120,19 +120,15 @@ fn objects(root: &Path, online: &[u32]) -> io::Result<Vec<TopologyObject>> {
     for &processor in online {
         add(ObjectKind::Processor(processor), vec![processor]);
         let directory = root.join(format!("cpu/cpu{processor}"));
-        let core = topology::either(
-            &directory,
-            ["topology/core_cpus_list", "topology/thread_siblings_list"],
-        )?;
+        let core =
+            either(&directory, ["topology/core_cpus_list", "topology/thread_siblings_list"])?;
         // Threads of a core share all of its caches.
         if core.first() != Some(&processor) {
             continue;
         }
-        let package = topology::either(
-            &directory,
-            ["topology/package_cpus_list", "topology/core_siblings_list"],
-        )?;
-        let number = |name: &str| topology::list(&directory.join(name));
+        let package =
+            either(&directory, ["topology/package_cpus_list", "topology/core_siblings_list"])?;
+        let number = |name: &str| list(&directory.join(name));
         // Some machines number no packages, and write -1.
         let package_number = number("topology/physical_package_id").ok();
         let package_number = package_number.and_then(|all| all.first().copied()).unwrap_or(0);
@@ -148,7 +144,7 @@ fn objects(root: &Path, online: &[u32]) -> io::Result<Vec<TopologyObject>> {
             if kind.trim() == "Instruction" {
                 continue;
             }
-            let shared = topology::list(&cache.join("shared_cpu_list"))?;
+            let shared = list(&cache.join("shared_cpu_list"))?;
             if shared.first() == Some(&processor) {
                 let facts = cache_facts(&cache, kind.trim() == "Data");
                 add(ObjectKind::Cache(facts), shared);
@@ -181,12 +177,12 @@ fn cache_facts(directory: &Path, is_data: bool) -> CacheFacts {
 
 /// Memory domains; a machine without listed ones has one.
 fn domains(root: &Path, online: &[u32]) -> io::Result<Vec<Domain>> {
-    let Ok(numbers) = topology::list(&root.join("node/online")) else {
+    let Ok(numbers) = list(&root.join("node/online")) else {
         return Ok(vec![Domain { number: 0, processors: online.to_vec(), bytes: 0 }]);
     };
     let domain = |number| {
         let directory = root.join(format!("node/node{number}"));
-        let processors = topology::list(&directory.join("cpulist"))?;
+        let processors = list(&directory.join("cpulist"))?;
         let facts = system_file::read_to_string(directory.join("meminfo")).unwrap_or_default();
         let total = facts.lines().find_map(|line| line.split_once("MemTotal:"));
         let kib =
@@ -306,8 +302,8 @@ const CACHES_MAX: u32 = 16;
 
 #[cfg(test)]
 mod tests {
+    use super::super::processors::tests::machine;
     use super::*;
-    use crate::launch::topology::tests::machine;
     use std::fs;
 
     /// Two sockets of two cores of two threads, each with a memory domain; see [`machine`].

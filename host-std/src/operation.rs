@@ -2,8 +2,8 @@
 //! node, the head gathers the parts of all nodes that have members, and each of these receives the result.
 
 use crate::byte_vec;
-use crate::launch::cleanup::Cleanup;
-use crate::launch::control::ControlAction;
+use crate::launch::cleanup::control_action::ControlAction;
+use crate::launch::cleanup::files::Cleanup;
 use crate::other_runs::{ConnectKind, ConnectedMessage};
 use pmi_core::server::ChangeAnswer;
 use pmi_host_base::ranges::Ranks;

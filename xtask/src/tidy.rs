@@ -36,7 +36,7 @@ const UNSAFE_PLACES: &[&str] = &[
     // Functions of the C library, as the standard library calls them.
     "host-std/src/resolver.rs",
     // A process is copied.
-    "host-std/src/launch/guard.rs",
+    "host-std/src/launch/cleanup/guard.rs",
     // A process is made that has the memory of its parent until it executes a program.
     "host-std/src/launch/child_start.rs",
     // Scheduling of ranks, for which the C library has no functions.

@@ -1,10 +1,10 @@
 //! Debuggers that find ranks through the variables of the launcher.
 
 use super::{EventLoop, agent};
-use crate::launch::control::ControlAction;
+use crate::launch::cleanup::control_action::ControlAction;
+use crate::launch::cleanup::guard::Guard;
 use crate::launch::directives::{JobDirectives, RankChoice};
 use crate::launch::gdb::{GdbPanes, HeldRank};
-use crate::launch::guard::Guard;
 use crate::mpir::{self, PartProcesses};
 use crate::numbers::index;
 use crate::operation::{OperationRequest, StopMessage};

@@ -9,7 +9,7 @@ use super::status::{StatusEvent, Which};
 use super::termination::Interrupt;
 use super::{EventLoop, agent, agent_requests, agent_spawn, debugger, self_abort};
 use crate::admission::munge::{CredentialVerdict, MungeVerifier};
-use crate::launch::control::ControlAction;
+use crate::launch::cleanup::control_action::ControlAction;
 use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::launch::spawn_request::SpawnRequest;

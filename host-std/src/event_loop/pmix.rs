@@ -8,7 +8,7 @@ use super::spawn::Requester;
 use super::summary::Summary;
 use super::{file_monitors, forwarding};
 use crate::admission::peer;
-use crate::launch::control::ControlAction;
+use crate::launch::cleanup::control_action::ControlAction;
 use crate::launch::descriptors::{CALLERS_MAX, MORE_PER_RANK};
 use crate::launch::spawn_request::SpawnRequest;
 use crate::numbers::index;

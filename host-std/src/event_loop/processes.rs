@@ -1,11 +1,11 @@
 //! Processes of ranks: their start, signals to them, their shutdown, and what they leave behind.
 
 use super::file_monitors::FileMonitors;
-use crate::launch::cleanup::Cleanup;
-use crate::launch::control::ControlAction;
-use crate::launch::guard;
+use crate::launch::cleanup::control_action::ControlAction;
+use crate::launch::cleanup::files::Cleanup;
+use crate::launch::cleanup::guard;
+use crate::launch::cleanup::shutdown::{Shutdown, ShutdownStep};
 use crate::launch::process::{self, Launcher, Process, ProcessEnd};
-use crate::launch::shutdown::{Shutdown, ShutdownStep};
 use crate::launch::signal::Arrived;
 use crate::numbers::index;
 use crate::poller::{Interest, Poller, Token};

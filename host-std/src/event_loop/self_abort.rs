@@ -1,7 +1,7 @@
 //! Aborts of ranks of themselves alone. Spec: PMI-2 wire protocol, PMI_Abort, `isworld=false`.
 
 use super::EventLoop;
-use crate::launch::control::ControlAction;
+use crate::launch::cleanup::control_action::ControlAction;
 use crate::verdict::Failure;
 use pmi_core::ids::JobId;
 

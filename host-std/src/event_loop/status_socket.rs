@@ -1,7 +1,7 @@
 //! Status requests of other processes, answered by the event loop between two turns.
 
 use crate::control::socket::StatusSocket;
-use crate::launch::guard::Guard;
+use crate::launch::cleanup::guard::Guard;
 use crate::poller::Poller;
 use crate::settings::Watching;
 use crate::watch::table::Table;

@@ -1,6 +1,6 @@
 //! Records of the start and end of every rank.
 
-use crate::launch::memory::OutOfMemory;
+use crate::launch::cleanup::out_of_memory::OutOfMemory;
 use crate::launch::plan::Plan;
 use crate::launch::process::ProcessEnd;
 use crate::numbers::index;

@@ -4,7 +4,7 @@ use super::io::Io;
 use super::jobs::JobState;
 use super::pmix::PmixRequests;
 use crate::control::rendezvous::{Rendezvous, ServerAddress};
-use crate::launch::guard::Guard;
+use crate::launch::cleanup::guard::Guard;
 use crate::server::service::Service;
 use crate::settings::Watching;
 use pmi_core::ids::{JobId, SessionId};

@@ -158,9 +158,9 @@ fn socket_fd() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::guard_protocol;
     use super::super::plan::tests::plan;
     use super::*;
+    use crate::launch::cleanup::guard_protocol;
     use crate::launch::plan::PmixEndpoint;
     use pmi_host_base::variables::SET;
 

@@ -9,8 +9,8 @@
 //! stop as soon as gdb holds the process, which hides that signal from its user.
 
 use super::directives::DebugHold;
-use super::guard_protocol::RUN;
 use super::trampoline;
+use crate::launch::cleanup::guard_protocol::RUN;
 use nix::sys::signal::SigSet;
 use pmi_host_base::program::{Program, ProgramError};
 use std::ffi::{CString, OsStr};

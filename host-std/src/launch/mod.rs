@@ -1,27 +1,21 @@
 //! Starting ranks and everything that ties a running rank to this process: its place in the job ([`plan`],
 //! [`preview`]) and among the processors of the machine ([`topology`]), its environment ([`mod@env`],
 //! [`user_environment`]), the process itself ([`process`], [`process_handle`], [`starts`], [`trampoline`],
-//! [`script`]), signals to and from it ([`signal`]), what it may leave behind ([`orphans`], [`guard`],
-//! [`survivors`], [`cgroup`]), and MPI processes that cannot find this one ([`singletons`]).
+//! [`script`]), signals to this one ([`signal`]), the end of ranks and what they may leave behind ([`cleanup`]),
+//! and MPI processes that cannot find this one ([`singletons`]).
 
 pub(crate) mod apps;
-pub(crate) mod cgroup;
 mod child_start;
 pub(crate) mod cleanup;
 pub(crate) mod codes;
-pub(crate) mod control;
 pub(crate) mod daemons;
 pub(crate) mod descriptors;
 pub(crate) mod directives;
 pub(crate) mod env;
 mod exec_stop;
 pub(crate) mod gdb;
-pub(crate) mod guard;
-pub(crate) mod guard_protocol;
 pub(crate) mod local_ranks;
-pub(crate) mod memory;
 pub(crate) mod null;
-pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod pmix;
 pub(crate) mod pmix_store;
@@ -35,9 +29,7 @@ pub(crate) mod run_hosts;
 pub(crate) mod scheduling;
 pub(crate) mod script;
 mod session;
-pub(crate) mod session_directory;
 mod sharing;
-pub(crate) mod shutdown;
 pub(crate) mod signal;
 pub(crate) mod singletons;
 mod slurm_tasks;
@@ -46,7 +38,6 @@ mod spawn_error;
 pub(crate) mod spawn_request;
 pub(crate) mod start_error;
 pub(crate) mod starts;
-pub(crate) mod survivors;
 pub(crate) mod topology;
 pub(crate) mod torch;
 pub(crate) mod trampoline;

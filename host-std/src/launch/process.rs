@@ -27,12 +27,12 @@
 //!   signals for the launcher can reach a rank, they are blocked until it has become another program of
 //!   this package, the [`trampoline`], which unblocks them and becomes the rank.
 
+use crate::launch::cleanup::guard::Guard;
+use crate::launch::cleanup::guard_protocol::{self, Guarded};
+use crate::launch::cleanup::orphans::Orphans;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::env;
-use crate::launch::guard::Guard;
-use crate::launch::guard_protocol::{self, Guarded};
 use crate::launch::null;
-use crate::launch::orphans::Orphans;
 use crate::launch::plan::{InitScheduling, Plan};
 use crate::launch::process_handle::ProcessHandle;
 use crate::launch::processes;

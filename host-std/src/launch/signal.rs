@@ -1,6 +1,6 @@
 //! Signals to this process, as events of the event loop.
 
-use crate::launch::guard_protocol::RUN;
+use crate::launch::cleanup::guard_protocol::RUN;
 use crate::launch::processes::own_session;
 use nix::errno::Errno;
 use nix::libc::{SI_KERNEL, signalfd_siginfo};

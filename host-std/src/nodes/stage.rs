@@ -4,7 +4,7 @@
 //! program can be executed there (`noexec`), or nothing can be written, it becomes a file in memory.
 
 use crate::byte_vec;
-use crate::launch::session_directory::SessionDirectory;
+use crate::launch::cleanup::files::SessionDirectory;
 use pmi_host_base::user_file;
 use rustix::fs::{
     MemfdFlags, Mode, SealFlags, StatVfsMountFlags, fcntl_add_seals, memfd_create, statvfs,

@@ -2,7 +2,7 @@
 
 use super::super::debugger::StoppedRanks;
 use super::HeadLoop;
-use crate::launch::control::ControlAction;
+use crate::launch::cleanup::control_action::ControlAction;
 use crate::launch::daemons::NodeRuns;
 use crate::nodes::message::HeadMessage;
 use crate::numbers::index;

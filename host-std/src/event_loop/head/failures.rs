@@ -2,7 +2,7 @@
 //! those of other jobs.
 
 use super::{HeadLoop, trace};
-use crate::launch::control::ControlAction;
+use crate::launch::cleanup::control_action::ControlAction;
 use crate::launch::process::ProcessEnd;
 use crate::nodes::message::{FailedRanks, FenceNumber, HeadMessage};
 use crate::operation::{ControlMessage, OperationReply};

@@ -2,8 +2,8 @@
 //! terminal of the user raw meanwhile, and follows its size.
 
 use super::HeadLoop;
-use crate::launch::guard::Guard;
-use crate::launch::guard_protocol::Guarded;
+use crate::launch::cleanup::guard::Guard;
+use crate::launch::cleanup::guard_protocol::Guarded;
 use crate::nodes::job_message::TerminalMessage;
 use crate::nodes::message::HeadMessage;
 use crate::settings::Output;

@@ -2,7 +2,7 @@
 //!
 //! | directive | action |
 //! |---|---|
-//! | `pmix.reg.cleanup`, `.cleanupdir` | registered; see [`crate::launch::cleanup`] |
+//! | `pmix.reg.cleanup`, `.cleanupdir` | registered; see [`crate::launch::cleanup::files`] |
 //! | `pmix.jctrl.kill` | SIGKILL |
 //! | `pmix.jctrl.term` | SIGTERM, and SIGKILL for those that still run a while later |
 //! | `pmix.jctrl.sig` | this signal |
@@ -11,8 +11,8 @@
 //!
 //! A rank may control ranks of its own job, and jobs spawned from it, directly or not; a tool all.
 
-use crate::launch::cleanup::Cleanup;
-use crate::launch::control::ControlAction;
+use crate::launch::cleanup::control_action::ControlAction;
+use crate::launch::cleanup::files::Cleanup;
 use crate::server::pmix::heap::PmixHeap;
 use pmi_core::ids::{JobId, KvsName};
 use pmi_core::server::Server;

@@ -7,8 +7,8 @@ use super::store::{JobStore, PublishingSession, StoredJob};
 use super::tools::Tools;
 use crate::admission::pending::Pending;
 use crate::admission::{EVICTED, Socket};
+use crate::launch::cleanup::files::remove_directory;
 use crate::launch::plan::Plan;
-use crate::launch::session_directory::remove;
 use crate::poller::{Poller, Token};
 use crate::server::connections::Connections;
 use crate::server::event::{ServerEvent, nonsense, unanswerable};
@@ -117,7 +117,7 @@ impl Service {
             let nspace = &plan.kvsname;
             let (ranks, local) = (plan.ranks, plan.local());
             let stored = StoredJob { nspace, ranks, local, info: info.as_ref() };
-            JobStore::create(directory, stored).inspect_err(|_| remove(directory))
+            JobStore::create(directory, stored).inspect_err(|_| remove_directory(directory))
         });
         self.server.pmix().add_job(job, info, posts).map_err(io::Error::other)?;
         // Clients that find no store take its values from messages.

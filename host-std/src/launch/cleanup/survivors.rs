@@ -11,12 +11,12 @@
 //! The launcher itself does not, which may have given up the run and be about to print why, nor do processes
 //! that it had inherited, nor guards of launchers that are ranks themselves: these terminate their own runs.
 
-use crate::launch::cgroup::Cgroup;
-use crate::launch::guard_protocol::{GUARD, GuardRecord, Guarded, NAME, RUN, identity};
+use super::cgroup::Cgroup;
+use super::files::remove_directory;
+use super::guard_protocol::{GUARD, GuardRecord, Guarded, NAME, RUN, identity};
 use crate::launch::null;
 use crate::launch::process_handle::signal_same;
 use crate::launch::processes::{self, ProcessIdentity, Relations};
-use crate::launch::session_directory;
 use crate::runtime_dir;
 use crate::stdio::console;
 use crate::working_set;
@@ -227,7 +227,7 @@ impl Survivors {
             thread::sleep(LOOK);
         }
         self.cgroup.into_iter().for_each(Cgroup::remove);
-        self.directories.iter().for_each(|path| session_directory::remove(path));
+        self.directories.iter().for_each(|path| remove_directory(path));
     }
 
     /// All present processes of the run. At the `first` look a rank may be identified by its pid alone,

@@ -1,15 +1,19 @@
-//! Cleanup of files and directories that ranks have registered for removal at their end.
+//! Files and directories that are removed at the end of ranks: those that they have registered, and those
+//! of this launcher.
 //!
 //! A rank that is killed cannot remove its shared memory segments. It registers them beforehand, and
 //! they are removed once it has terminated, for any reason. Files of other users are safe: only files of
 //! this user are removed, and symbolic links are not followed.
 
+use crate::runtime_dir;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdir, openat, statat, unlinkat};
 use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString};
-use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::{env, io};
 
 /// Files and directories of one rank, or of the last rank to terminate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +30,16 @@ pub(crate) struct Cleanup {
     pub(crate) leaves_top: bool,
     /// Names to keep.
     pub(crate) kept: Vec<CString>,
+}
+
+/// A directory of this launcher among temporary files, which is removed with everything in it when it is
+/// dropped: that of ranks that speak PMIx, or that of programs that were sent to this host.
+///
+/// Without the first, libraries of Open MPI create directories with predictable names in the directory for
+/// temporary files, which stay there after the run.
+#[derive(Debug)]
+pub(crate) struct SessionDirectory {
+    path: PathBuf,
 }
 
 impl Cleanup {
@@ -81,6 +95,37 @@ impl Cleanup {
     }
 }
 
+impl SessionDirectory {
+    /// Creates a directory that only this user may enter, in `parent`, else in the directory for temporary
+    /// files. Its name ends with `kind`.
+    pub(crate) fn create(parent: Option<&Path>, kind: &str) -> io::Result<Self> {
+        // The time in it keeps the name from other users, who may create files in the same directory.
+        let name = format!("pmi-host-{}", runtime_dir::name(std::process::id()));
+        let path = std::path::absolute(parent.map_or_else(env::temp_dir, Path::to_owned))?
+            .join(name)
+            .with_extension(kind);
+        mkdir(&path, Mode::RWXU)?;
+        Ok(Self { path })
+    }
+
+    /// Its absolute path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SessionDirectory {
+    fn drop(&mut self) {
+        remove_directory(&self.path);
+    }
+}
+
+/// Removes a directory of this user with everything in it, as far as possible.
+pub(crate) fn remove_directory(path: &Path) {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return };
+    Cleanup { directories: vec![path], is_recursive: true, ..Cleanup::default() }.run();
+}
+
 /// File type of an entry, if it belongs to the user of the launcher.
 fn is_ours(parent: impl AsFd, name: &CStr) -> Result<FileType, rustix::io::Errno> {
     let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -109,9 +154,7 @@ const DEPTH_MAX: u32 = 32;
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
-    use std::path::Path;
     use tempfile::TempDir;
 
     /// A directory with files, in it and below.

@@ -27,10 +27,10 @@
 //!
 //! Without `/proc`, the guard has no effect.
 
-use crate::launch::guard_protocol::{GUARD, GuardRecord, Guarded, NAME, inherited_words};
+use super::guard_protocol::{GUARD, GuardRecord, Guarded, NAME, inherited_words};
+use super::survivors::watch_run;
 use crate::launch::null;
 use crate::launch::processes::ProcessIdentity;
-use crate::launch::survivors::watch_run;
 use crate::stdio::console;
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow};

@@ -1,6 +1,6 @@
 //! What a launcher tells its guard: by the command line with which it starts, and by records in a pipe.
 
-use super::processes::ProcessIdentity;
+use crate::launch::processes::ProcessIdentity;
 use std::ffi::CStr;
 
 /// Variable that marks processes of a run.

@@ -12,8 +12,8 @@
 //! and are distinguished from those of ranks by the session, by the mark of the run in the environment,
 //! or by the control group. A process without any of these marks is spared, for it may be the user's.
 
-use crate::launch::cgroup;
-use crate::launch::guard_protocol::RUN;
+use super::cgroup;
+use super::guard_protocol::RUN;
 use crate::launch::processes::{self, ProcessIdentity};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,

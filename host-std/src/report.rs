@@ -1,11 +1,11 @@
 //! All messages of this program. Each is one line on standard error, names the affected component and
 //! host, and gives the remedy if there is one.
 
-use crate::launch::gdb::HeldRank;
 use crate::launch::plan::{Endpoint, Plan};
-use crate::launch::process::ProcessEnd;
 use crate::launch::signal;
 use crate::launch::singletons::MpiSingleton;
+use crate::launch::start::gdb::HeldRank;
+use crate::launch::start::process::ProcessEnd;
 use crate::rank_sets;
 use crate::verdict::{Failure, NodeLoss, PausedNode, PmiPhase};
 use pmi_core::wire::pmix::names::Status;

@@ -1,6 +1,6 @@
 //! Outcome of a job, judged from its ranks. No system calls, only the rules.
 
-use crate::launch::process::{ProcessEnd, shell_code};
+use crate::launch::start::process::{ProcessEnd, shell_code};
 use pmi_host_base::ranges::Ranks;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};

@@ -38,9 +38,9 @@ const UNSAFE_PLACES: &[&str] = &[
     // A process is copied.
     "host-std/src/launch/cleanup/guard.rs",
     // A process is made that has the memory of its parent until it executes a program.
-    "host-std/src/launch/child_start.rs",
+    "host-std/src/launch/start/child_start.rs",
     // Scheduling of ranks, for which the C library has no functions.
-    "host-std/src/launch/scheduling.rs",
+    "host-std/src/launch/start/scheduling.rs",
     // A debugger reads and writes variables by their names.
     "host-std/src/mpir.rs",
     // An option of sockets for which no library has a function.

@@ -20,7 +20,7 @@ use crate::launch::cleanup::guard_protocol::GUARD;
 use crate::launch::cleanup::survivors;
 use crate::launch::preview;
 use crate::launch::signal::Ignored;
-use crate::launch::trampoline::{self, TRAMPOLINE};
+use crate::launch::start::trampoline::{self, TRAMPOLINE};
 use crate::nodes::names::server as name_server;
 use crate::nodes::starter::{NODE, RELAY};
 use crate::nodes::{node, relay};

@@ -3,8 +3,8 @@
 use super::debugger::StoppedRanks;
 use crate::launch::codes::Commands;
 use crate::launch::plan::Plan;
-use crate::launch::process::Exec;
 use crate::launch::spawn_request::SpawnRequest;
+use crate::launch::start::launcher::PreparedProgram;
 use crate::server::event::PendingSpawn;
 use pmi_core::ids::JobId;
 use std::collections::{BTreeMap, VecDeque};
@@ -50,7 +50,7 @@ pub(super) struct Start {
     /// Local rank of the next rank.
     pub(super) local_rank: u32,
     /// Executable of the previous rank, with the number of its part.
-    pub(super) exec: Option<(usize, Exec)>,
+    pub(super) exec: Option<(usize, PreparedProgram)>,
     /// Rank that waits for the start; `None` for the first job.
     pub(super) spawner: Option<Spawner>,
 }

@@ -61,11 +61,12 @@ mod unconnected;
 mod uplink;
 
 use crate::cli::config::Config;
-use crate::launch::descriptors::{DescriptorLimit, FdBudget};
-use crate::launch::null;
+use crate::launch::null_device;
 use crate::launch::plan::Plan;
-use crate::launch::process::{Launcher, Process};
 use crate::launch::signal::{Ignored, Signals};
+use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
+use crate::launch::start::launcher::Launcher;
+use crate::launch::start::process::Process;
 use crate::nodes::failed_host::{HostsLeftOut, LateHost};
 use crate::nodes::job_message::TerminalMessage;
 use crate::poller::{Interest, Poller, Token};
@@ -167,15 +168,15 @@ impl EventLoop {
         // First of all, so that the sockets of ranks get a descriptor of one digit: a shell can name no
         // other.
         let (link, agent) = agent.unzip();
-        let link = link.map_or_else(null::open, Ok).map_err(prepare)?;
+        let link = link.map_or_else(null_device::open, Ok).map_err(prepare)?;
         let streams = &config.settings.output;
         let one_pipe =
             agent.as_ref().map_or_else(|| Places::are_one(streams), |of| of.output.are_one);
-        let pipes = (one_pipe, streams.pty.is_some());
+        let has_terminal = streams.pty.is_some();
         let ignored = Ignored::at_start();
         let has_starter = config.node.is_some();
-        let mut launcher =
-            Launcher::new(limit, link, pipes, has_starter, ignored).map_err(prepare)?;
+        let mut launcher = Launcher::new(limit, link, one_pipe, has_terminal, has_starter, ignored)
+            .map_err(prepare)?;
         let summary = Summary::new(&config.settings.ending)?;
         let (mut uplink, mut terminal) = (None, None);
         let (mut poller, mut outputs) = match agent {

@@ -8,7 +8,7 @@ use super::summary::Summary;
 use crate::launch::apps;
 use crate::launch::directives;
 use crate::launch::plan::Plan;
-use crate::launch::process::ProcessEnd;
+use crate::launch::start::process::ProcessEnd;
 use crate::operation::ProcessRow;
 use crate::run_report::RankEnd;
 use crate::server::service::Service;

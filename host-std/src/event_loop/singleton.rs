@@ -3,8 +3,8 @@
 use super::EventLoop;
 use crate::cli::config::Config;
 use crate::cli::system::System;
-use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::plan::{App, name_of_this_run};
+use crate::launch::start::descriptors::DescriptorLimit;
 use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
 use crate::settings::Settings;
 use crate::settings::UniverseSize;

@@ -10,11 +10,12 @@ use super::listeners::Listeners;
 use super::processes::Processes;
 use super::summary::Summary;
 use crate::launch::daemons::place_daemons;
-use crate::launch::descriptors::FdBudget;
-use crate::launch::process::{PreparedRank, Process, StartedRank};
 use crate::launch::spawn_request::SpawnRequest;
-use crate::launch::start_error::start_code;
-use crate::launch::starts::BATCH_MAX;
+use crate::launch::start::batch::BATCH_MAX;
+use crate::launch::start::descriptors::FdBudget;
+use crate::launch::start::launcher::{PreparedRank, StartedRank};
+use crate::launch::start::process::Process;
+use crate::launch::start::start_error::start_code;
 use crate::poller::Poller;
 use crate::report;
 use crate::server::event::PendingSpawn;
@@ -181,8 +182,8 @@ impl Spawning<'_> {
         }
         let same = start.next_ranks().take_while(|(rank, _)| start.plan.appnum(*rank) == number);
         let (mut batch, mut inputs) = (Vec::new(), Vec::new());
-        for rank in same.take(BATCH_MAX) {
-            match self.prepare_rank(start, rank) {
+        for (rank, local_rank) in same.take(BATCH_MAX) {
+            match self.prepare_rank(start, rank, local_rank) {
                 Ok((prepared, input)) => {
                     batch.push(prepared);
                     inputs.push(input);
@@ -200,16 +201,16 @@ impl Spawning<'_> {
     fn prepare_rank(
         &mut self,
         start: &Start,
-        at: (u32, u32),
+        rank: u32,
+        local_rank: u32,
     ) -> io::Result<(PreparedRank, Option<InputWriter>)> {
-        let (rank, _) = at;
         let owner = StreamOwner { group: start.group, rank };
         let reads_pushed = start.plan.pairs.directives.stdin.is_some_and(|of| of.has(rank));
         let RankInput { streams, pipe } = match reads_pushed {
             true => PushedInputs::open()?,
             false => self.io.inputs.open(owner)?,
         };
-        Ok((self.processes.launcher.prepare_rank(&start.plan, at, streams)?, pipe))
+        Ok((self.processes.launcher.prepare_rank(&start.plan, rank, local_rank, streams)?, pipe))
     }
 
     fn add_rank(&mut self, start: &Start, (started, input): Started) -> io::Result<()> {

@@ -4,8 +4,8 @@ use super::jobs::{JobState, Jobs};
 use super::processes::{ProcessEntry, Processes};
 use super::status_socket::StatusServer;
 use crate::control::stack::StackReport;
-use crate::launch::gdb::GdbPanes;
 use crate::launch::processes;
+use crate::launch::start::gdb::GdbPanes;
 use crate::nodes::node_report::{
     InitWait, JobReport, NodeReport, NodeWait, ReportRequest, RowsWanted,
 };

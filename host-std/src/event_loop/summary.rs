@@ -2,7 +2,7 @@
 
 use crate::launch::cleanup::out_of_memory::OutOfMemory;
 use crate::launch::plan::Plan;
-use crate::launch::process::ProcessEnd;
+use crate::launch::start::process::ProcessEnd;
 use crate::numbers::index;
 use crate::run_report::file::ResultFile;
 use crate::run_report::{RankEnd, RankSummary, RunOutcome, RunTimes, text};

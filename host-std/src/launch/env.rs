@@ -1,7 +1,7 @@
 //! Variables by which ranks find their servers and their places, and differences between the environment of
 //! a rank and the launcher's, with reasons.
 
-use super::null;
+use super::null_device;
 use super::plan::{App, Endpoint, Plan};
 use super::pmix;
 use super::protocol_offer::ProtocolOffer;
@@ -152,7 +152,7 @@ pub(crate) fn changes(
 /// Descriptor that the sockets of ranks will have: the launcher opens it first of all, so it is the lowest
 /// free one. It is 3, unless the launcher inherits open files, as from `flock` or `make`.
 fn socket_fd() -> u32 {
-    let lowest = null::open().map(|file| file.as_raw_fd().unsigned_abs());
+    let lowest = null_device::open().map(|file| file.as_raw_fd().unsigned_abs());
     lowest.unwrap_or(3)
 }
 

@@ -11,7 +11,7 @@ use super::node_report::{NodeReport, ReportRequest};
 use super::spawn_message::{SpawnMessage, SpawnNotice};
 use super::stage::ProgramPiece;
 use crate::byte_vec;
-use crate::launch::process::ProcessEnd;
+use crate::launch::start::process::ProcessEnd;
 use crate::operation::{OperationReply, OperationRequest};
 use crate::server::flush::Traffic;
 use crate::stream::Stream;

@@ -6,7 +6,7 @@ use super::key::RunKey;
 use super::network::{Network, NetworkEvent, NodeNames, delegation};
 use super::relay;
 use super::starter::NODE;
-use crate::launch::null;
+use crate::launch::null_device;
 use crate::poller::{Poller, Token};
 use crate::settings::nodes::PortRange;
 use clap::{Arg, ArgAction, Command};
@@ -135,7 +135,7 @@ fn serve(
     serve_job: ServeJob,
 ) -> io::Result<ExitCode> {
     // First of all, so that it has one digit: a shell can name no other.
-    let link = null::open()?;
+    let link = null_device::open()?;
     let mut poller = Poller::new()?;
     let mut network = Network::of_node(key, addresses, names, &poller)?;
     loop {

@@ -17,8 +17,8 @@
 
 use super::{RankEnd, RankSummary, RunOutcome};
 use crate::launch::plan::Plan;
-use crate::launch::process::ProcessEnd;
 use crate::launch::signal;
+use crate::launch::start::process::ProcessEnd;
 use crate::verdict::PmiPhase;
 use serde::Serialize;
 use std::io;

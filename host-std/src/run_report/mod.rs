@@ -7,7 +7,7 @@ mod junit;
 pub(crate) mod text;
 
 use crate::launch::plan::Plan;
-use crate::launch::process::ProcessEnd;
+use crate::launch::start::process::ProcessEnd;
 use crate::server::flush::Traffic;
 use crate::verdict::PmiPhase;
 use std::rc::Rc;

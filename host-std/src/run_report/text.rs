@@ -1,7 +1,7 @@
 //! Ends of ranks as text for users: ranks with the same end share a line.
 
 use super::{RankEnd, RankSummary, RunOutcome};
-use crate::launch::process::ProcessEnd;
+use crate::launch::start::process::ProcessEnd;
 use crate::report::ended;
 use crate::verdict::PmiPhase;
 use pmi_host_base::exit::line;

@@ -2,7 +2,7 @@
 
 use super::fetches::RECORD_BYTES;
 use super::service::Service;
-use crate::launch::process::ProcessEnd;
+use crate::launch::start::process::ProcessEnd;
 use crate::settings::nodes::FenceData;
 use crate::verdict::PmiPhase;
 use pmi_core::ids::{JobId, Rank};

@@ -3,7 +3,7 @@
 
 use super::{HeadLoop, trace};
 use crate::launch::cleanup::control_action::ControlAction;
-use crate::launch::process::ProcessEnd;
+use crate::launch::start::process::ProcessEnd;
 use crate::nodes::message::{FailedRanks, FenceNumber, HeadMessage};
 use crate::operation::{ControlMessage, OperationReply};
 use crate::report;

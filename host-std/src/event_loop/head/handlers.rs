@@ -7,8 +7,8 @@ use super::{
     HeadLoop, changes, debuggers, failures, growth, operations, output, pauses, pushes, reports,
     spawn, terminal, tools, trace,
 };
-use crate::launch::process::ProcessEnd;
 use crate::launch::signal::{self, Arrived, Meaning};
+use crate::launch::start::process::ProcessEnd;
 use crate::nodes::failed_host::{FailedHost, HostsLeftOut, LateHost, failed_hosts, hosts_left_out};
 use crate::nodes::message::{AgentMessage, HeadMessage, RankEnded, RankGone};
 use crate::nodes::network::NetworkEvent;

@@ -12,7 +12,7 @@ use super::spawn::HeadJobs;
 use super::table::{NodeTable, RemoteProcess};
 use super::{HeadLoop, debuggers, names, pushes, spawn};
 use crate::launch::plan::Plan;
-use crate::launch::process::ProcessEnd;
+use crate::launch::start::process::ProcessEnd;
 use crate::nodes::message::HeadMessage;
 use crate::operation::{ControlMessage, OperationReply, OperationRequest, ProcessRow};
 use crate::poller::{Poller, Token};

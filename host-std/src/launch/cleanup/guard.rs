@@ -29,7 +29,7 @@
 
 use super::guard_protocol::{GUARD, GuardRecord, Guarded, NAME, inherited_words};
 use super::survivors::watch_run;
-use crate::launch::null;
+use crate::launch::null_device;
 use crate::launch::processes::ProcessIdentity;
 use crate::stdio::console;
 use nix::libc;
@@ -198,7 +198,7 @@ impl GuardStart {
         let (read, switch) = pipe_with(PipeFlags::CLOEXEC)?;
         // Writes to the guard never block.
         ioctl_fionbio(&switch, true)?;
-        let null = null::open()?;
+        let null = null_device::open()?;
         let name = NAME.to_str().unwrap_or_default();
         let modes = modes.as_deref().unwrap_or_default();
         let words = [name, GUARD, mark, modes, inherited, guarded.word()];

@@ -14,7 +14,7 @@
 use super::cgroup::Cgroup;
 use super::files::remove_directory;
 use super::guard_protocol::{GUARD, GuardRecord, Guarded, NAME, RUN, identity};
-use crate::launch::null;
+use crate::launch::null_device;
 use crate::launch::process_handle::signal_same;
 use crate::launch::processes::{self, ProcessIdentity, Relations};
 use crate::runtime_dir;
@@ -60,7 +60,7 @@ pub(crate) fn watch_run(mark: &str, modes: &str, inherited: &str, guarded: Guard
     let is_over = run.listen();
     // The starter waits for all that hold it open.
     if run.has_starter
-        && let Ok(null) = null::open()
+        && let Ok(null) = null_device::open()
     {
         let _ = rustix::stdio::dup2_stderr(null);
     }

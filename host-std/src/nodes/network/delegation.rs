@@ -9,7 +9,7 @@ use super::super::record::CONTENT_MAX;
 use super::super::starter::StarterCommand;
 use super::super::starter::pool::{StarterEnd, StarterPool};
 use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, NodeLink, NodeSide};
-use crate::launch::descriptors::DescriptorLimit;
+use crate::launch::start::descriptors::DescriptorLimit;
 use crate::poller::{Poller, Token};
 use rustix::process::Signal;
 use std::io;

@@ -2,7 +2,7 @@
 //! spawned jobs, lost nodes.
 
 use crate::launch::plan::server_nspace;
-use crate::launch::process::ProcessEnd;
+use crate::launch::start::process::ProcessEnd;
 use crate::operation::EventMessage;
 use crate::server::pmix::heap::PmixHeap;
 use crate::verdict::PmiPhase;

@@ -8,9 +8,9 @@
 //! A process that was stopped when a debugger attached stops again when that detaches. So `SIGCONT` ends the
 //! stop as soon as gdb holds the process, which hides that signal from its user.
 
-use super::directives::DebugHold;
 use super::trampoline;
 use crate::launch::cleanup::guard_protocol::RUN;
+use crate::launch::directives::DebugHold;
 use nix::sys::signal::SigSet;
 use pmi_host_base::program::{Program, ProgramError};
 use std::ffi::{CString, OsStr};

@@ -12,16 +12,16 @@
 //! belongs to the whole process is set for the whole batch: its directory and its limit on open files. A
 //! binding belongs to a thread.
 
-use crate::launch::child_start::ChildFiles;
+use super::child_start::ChildFiles;
+use super::exec_stop;
+use super::script;
+use super::session::{Session, SpawnAttributes, StartMethod};
+use super::start_error::explained;
+use super::trampoline;
 use crate::launch::directives::DebugHold;
-use crate::launch::exec_stop;
 use crate::launch::plan::InitScheduling;
-use crate::launch::script;
-use crate::launch::session::{Session, SpawnAttributes, StartMethod};
-use crate::launch::start_error::explained;
 use crate::launch::topology::binding::Binding;
 use crate::launch::topology::load::{are_processors_busy, processor_count};
-use crate::launch::trampoline;
 use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnFileActions, posix_spawn};
 use nix::sys::signal::SigSet;
@@ -358,7 +358,7 @@ const STACK: usize = 64 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::null;
+    use crate::launch::null_device;
     use crate::launch::signal::Ignored;
     use rustix::process::{WaitOptions, waitpid};
 
@@ -388,7 +388,7 @@ mod tests {
             binding: None,
             host: "n1".to_owned(),
         };
-        let null = || null::open().unwrap();
+        let null = || null_device::open().unwrap();
         let mask = SigSet::thread_get_mask().unwrap();
         let attributes = SpawnAttributes::new(&mask, Ignored::at_start(), false).unwrap();
         let rank = |local_rank| RankStart {

@@ -15,13 +15,14 @@
 //!
 //! A rank that a debugger controls permits that to all processes of its user ([`DebugHold::Traceable`]):
 //! where the system restricts debuggers to ancestors (`kernel.yama.ptrace_scope` is 1), a daemon of a
-//! debugger is none. One that stops on exec asks its parent to trace it, too: see [`exec_stop`](super::exec_stop).
+//! debugger is none. One that stops on exec asks its parent to trace it, too: see
+//! [`exec_stop`](super::exec_stop).
 
-use crate::launch::child_start;
+use super::child_start;
+use super::exec_stop;
+use super::script;
+use super::start_error::{explained, start_code};
 use crate::launch::directives::DebugHold;
-use crate::launch::exec_stop;
-use crate::launch::script;
-use crate::launch::start_error::{explained, start_code};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{execv, getpgrp, getpid};

@@ -5,11 +5,11 @@
 //! the same session alone. So the latter stay in the launcher's session, and those of MPICH, which yield
 //! while they set up shared memory, on a machine that has idle processors when they start.
 
-use crate::launch::child_start::{ChildStart, Leads};
+use super::child_start::{ChildStart, Leads};
+use super::scheduling::RankScheduling;
+use super::trampoline;
 use crate::launch::directives::DebugHold;
-use crate::launch::scheduling::RankScheduling;
 use crate::launch::signal::Ignored;
-use crate::launch::trampoline;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFlags};
 use nix::sys::signal::SigSet;
 use std::io;

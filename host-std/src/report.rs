@@ -1,7 +1,7 @@
 //! All messages of this program. Each is one line on standard error, names the affected component and
 //! host, and gives the remedy if there is one.
 
-use crate::launch::plan::{Endpoint, Plan};
+use crate::launch::plan::job::{Endpoint, Plan};
 use crate::launch::signal;
 use crate::launch::singletons::MpiSingleton;
 use crate::launch::start::gdb::HeldRank;
@@ -558,7 +558,7 @@ pub(crate) const AGAIN_SECS: u64 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::plan::tests::plan;
+    use crate::launch::plan::job::tests::plan;
 
     fn message_of(about: &Failure, running: usize) -> String {
         let plan = plan(&[("./a.out", 4)]);

@@ -2,7 +2,7 @@
 
 use super::args::PartArgs;
 use super::config::own_settings;
-use crate::launch::run_hosts::{is_here, is_node, is_this_machine, slurm_node};
+use crate::launch::plan::hosts::{is_here, is_node, is_this_machine, slurm_node};
 use crate::placement::allocation::{Allocation, AllocationSource, Surroundings, of_batch_system};
 use crate::placement::flux::{Broker, brokers};
 use crate::placement::{HostList, HostOrder, PartHosts, PlacedHosts, parse_file, place};

@@ -6,7 +6,7 @@ use super::status::RunView;
 use super::uplink::{Uplink, UplinkEvent};
 use super::{EventLoop, agent_requests, agent_spawn, listeners, pages};
 use crate::cli::config::Config;
-use crate::launch::plan::{App, Plan};
+use crate::launch::plan::job::{App, Plan};
 use crate::launch::signal::Arrived;
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::topology::binding::{self, Binding};

@@ -3,7 +3,7 @@
 use super::{EventLoop, agent};
 use crate::launch::cleanup::control_action::ControlAction;
 use crate::launch::cleanup::guard::Guard;
-use crate::launch::directives::{JobDirectives, RankChoice};
+use crate::launch::plan::directives::{JobDirectives, RankChoice};
 use crate::launch::start::gdb::{GdbPanes, HeldRank};
 use crate::mpir::{self, PartProcesses};
 use crate::numbers::index;

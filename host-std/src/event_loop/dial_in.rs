@@ -5,7 +5,7 @@ use crate::admission::gate::Arrival;
 use crate::admission::munge::MungeVerifier;
 use crate::admission::{Admission, Policy, Socket, secret};
 use crate::cli::config::Config;
-use crate::launch::plan::{Endpoint, Plan};
+use crate::launch::plan::job::{Endpoint, Plan};
 use crate::numbers::index;
 use crate::poller::{Interest, Poller, Token};
 use crate::report;

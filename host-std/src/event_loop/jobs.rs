@@ -1,9 +1,9 @@
 //! Jobs of a run, and those whose ranks are not all started.
 
 use super::debugger::StoppedRanks;
-use crate::launch::codes::Commands;
-use crate::launch::plan::Plan;
-use crate::launch::spawn_request::SpawnRequest;
+use crate::launch::plan::job::Plan;
+use crate::launch::plan::spawn_outcome::Commands;
+use crate::launch::plan::spawn_request::SpawnRequest;
 use crate::launch::start::launcher::PreparedProgram;
 use crate::server::event::PendingSpawn;
 use pmi_core::ids::JobId;

@@ -62,7 +62,7 @@ mod uplink;
 
 use crate::cli::config::Config;
 use crate::launch::null_device;
-use crate::launch::plan::Plan;
+use crate::launch::plan::job::Plan;
 use crate::launch::signal::{Ignored, Signals};
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::start::launcher::Launcher;

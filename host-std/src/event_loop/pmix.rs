@@ -9,7 +9,7 @@ use super::summary::Summary;
 use super::{file_monitors, forwarding};
 use crate::admission::peer;
 use crate::launch::cleanup::control_action::ControlAction;
-use crate::launch::spawn_request::SpawnRequest;
+use crate::launch::plan::spawn_request::SpawnRequest;
 use crate::launch::start::descriptors::{CALLERS_MAX, MORE_PER_RANK};
 use crate::numbers::index;
 use crate::operation::{ControlMessage, ProcessRow};

@@ -5,9 +5,9 @@
 
 use super::processes::{ProcessEntry, Processes};
 use super::summary::Summary;
-use crate::launch::apps;
-use crate::launch::directives;
-use crate::launch::plan::Plan;
+use crate::launch::plan::directives;
+use crate::launch::plan::job::Plan;
+use crate::launch::plan::pmix_spawn;
 use crate::launch::start::process::ProcessEnd;
 use crate::operation::ProcessRow;
 use crate::run_report::RankEnd;
@@ -110,7 +110,7 @@ impl QuerySnapshot {
     ) -> Result<(), Status> {
         match question.key {
             keys::QUERY_SPAWN_SUPPORT => {
-                let keys = apps::KEYS.iter().chain(directives::KEYS);
+                let keys = pmix_spawn::KEYS.iter().chain(directives::KEYS);
                 to.of(Type::STRING).list(keys.copied());
                 return Ok(());
             }

@@ -3,7 +3,7 @@
 use super::EventLoop;
 use crate::cli::config::Config;
 use crate::cli::system::System;
-use crate::launch::plan::{App, name_of_this_run};
+use crate::launch::plan::job::{App, name_of_this_run};
 use crate::launch::start::descriptors::DescriptorLimit;
 use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
 use crate::settings::Settings;

@@ -1,7 +1,7 @@
 //! Records of the start and end of every rank.
 
 use crate::launch::cleanup::out_of_memory::OutOfMemory;
-use crate::launch::plan::Plan;
+use crate::launch::plan::job::Plan;
 use crate::launch::start::process::ProcessEnd;
 use crate::numbers::index;
 use crate::run_report::file::ResultFile;

@@ -3,7 +3,7 @@
 use super::jobs::Jobs;
 use super::processes::Processes;
 use super::status::RunView;
-use crate::launch::plan::Plan;
+use crate::launch::plan::job::Plan;
 use crate::launch::singletons::{self, MpiSingleton};
 use crate::poller::{Interest, Poller, Token};
 use crate::report;

@@ -2,13 +2,13 @@
 //! a rank and the launcher's, with reasons.
 
 use super::null_device;
-use super::plan::{App, Endpoint, Plan};
 use super::pmix;
-use super::protocol_offer::ProtocolOffer;
 use super::sharing;
 use super::slurm_tasks;
 use super::torch;
-use super::user_environment::{found_by, of_program};
+use crate::launch::plan::job::{App, Endpoint, Plan};
+use crate::launch::plan::protocol_offer::ProtocolOffer;
+use crate::launch::plan::user_environment::{found_by, of_program};
 use pmi_host_base::env::of_job;
 use pmi_host_base::variables::{self, BY_NODE, MPICH_VERSION, covers};
 use pmi_std::env::{PIN_VARIABLE, SNAPSHOT_VARIABLE};
@@ -158,10 +158,10 @@ fn socket_fd() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::tests::plan;
     use super::*;
     use crate::launch::cleanup::guard_protocol;
-    use crate::launch::plan::PmixEndpoint;
+    use crate::launch::plan::job::PmixEndpoint;
+    use crate::launch::plan::job::tests::plan;
     use pmi_host_base::variables::SET;
 
     fn pair(name: &str, value: &str) -> (OsString, OsString) {

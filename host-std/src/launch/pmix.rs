@@ -1,7 +1,7 @@
 //! Environment of a PMIx client.
 
-use super::plan::{Plan, PmixEndpoint};
-use super::pmix_store;
+use crate::launch::plan::job::{Plan, PmixEndpoint};
+use crate::launch::plan::pmix_store;
 
 /// Variables with the same value in every rank of the job of `plan`.
 pub(crate) fn of_plan(plan: &Plan, endpoint: &PmixEndpoint) -> Vec<(&'static str, String)> {

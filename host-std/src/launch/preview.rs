@@ -1,9 +1,9 @@
 //! Description of a job for users, without starting it.
 
 use super::env::{self, EnvChange};
-use super::plan::{App, JobSpec, Plan, PmixEndpoint};
-use super::pmix_store;
 use crate::columns;
+use crate::launch::plan::job::{App, JobSpec, Plan, PmixEndpoint};
+use crate::launch::plan::pmix_store;
 use crate::launch::topology::binding::{allowed, shown};
 use crate::placement::PlacedHosts;
 use crate::settings::placement::BindTo;

@@ -5,8 +5,8 @@
 //! milliseconds. Open MPI and Intel MPI then yield the processor instead, if their launcher says so.
 //! MPICH spins in any case, under its own launcher as well.
 
-use super::plan::Plan;
-use super::protocol_offer::ProtocolOffer;
+use crate::launch::plan::job::Plan;
+use crate::launch::plan::protocol_offer::ProtocolOffer;
 use crate::launch::topology::processors::{ProcessorLocation, ROOT, places};
 use std::path::Path;
 
@@ -59,9 +59,9 @@ fn of_intel(plan: &Plan, places: &[ProcessorLocation]) -> Option<[(&'static str,
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::PmixEndpoint;
-    use super::super::plan::tests::plan;
     use super::*;
+    use crate::launch::plan::job::PmixEndpoint;
+    use crate::launch::plan::job::tests::plan;
 
     const PLACES: [ProcessorLocation; 4] = [
         ProcessorLocation { socket: 0, core: 0, thread: 0 },

@@ -4,7 +4,7 @@
 //! that they were started with, the libraries that they have loaded, and what `MPI_Init` leaves open.
 
 use super::processes;
-use super::protocol_offer::ProtocolOffer;
+use crate::launch::plan::protocol_offer::ProtocolOffer;
 use pmi_host_base::library::{self, Family};
 use pmi_host_base::system_file;
 use std::ffi::{OsStr, OsString};

@@ -2,7 +2,7 @@
 //!
 //! Spec: `srun(1)`, OUTPUT ENVIRONMENT VARIABLES.
 
-use super::plan::Plan;
+use crate::launch::plan::job::Plan;
 
 /// Variables with the same value in every rank of a node.
 pub(super) fn of_plan(plan: &Plan) -> Vec<(&'static str, String)> {
@@ -30,8 +30,8 @@ pub(super) fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static 
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::tests::plan;
     use super::*;
+    use crate::launch::plan::job::tests::plan;
     use pmi_host_base::variables::SLURM;
 
     #[test]

@@ -4,7 +4,7 @@
 //! Spec: PyTorch, *torchrun (Elastic Launch)*, Environment Variables; *Distributed communication package*,
 //! Environment variable initialization.
 
-use super::plan::Plan;
+use crate::launch::plan::job::Plan;
 use crate::settings::environment::Rendezvous;
 use pmi_host_base::variables::TORCH;
 use std::ffi::OsStr;
@@ -82,8 +82,8 @@ fn rendezvous(plan: &Plan) -> Option<&Rendezvous> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::tests::plan;
     use super::*;
+    use crate::launch::plan::job::tests::plan;
 
     #[test]
     fn variables_of_torch_are_in_the_table_and_of_the_first_job_alone() {

@@ -3,7 +3,7 @@
 
 use super::stage::{SentPrograms, StagedPrograms};
 use crate::admission::secret::{IdWidth, read_secret};
-use crate::launch::plan::App;
+use crate::launch::plan::job::App;
 use crate::placement::{ExpectedRanks, NodeMap};
 use crate::server::listen_config::{ListenConfig, WebListenConfig};
 use crate::settings::UniverseSize;
@@ -310,7 +310,7 @@ impl From<AppMessage> for App {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::launch::plan::tests::plan;
+    use crate::launch::plan::job::tests::plan;
     use crate::placement::tests::placed;
     use crate::stdio::gather::NodeGather;
     use std::os::unix::ffi::OsStringExt;

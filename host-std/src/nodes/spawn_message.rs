@@ -2,8 +2,8 @@
 //! gives it the next number; all nodes add the jobs in the order of these numbers.
 
 use super::job_message::AppMessage;
-use crate::launch::directives::JobDirectives;
-use crate::launch::spawn_request::SpawnRequest;
+use crate::launch::plan::directives::JobDirectives;
+use crate::launch::plan::spawn_request::SpawnRequest;
 use crate::operation::Asker;
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +78,7 @@ pub(crate) struct SpawnAnswer {
 pub(super) mod tests {
     use super::super::job_message::tests::job;
     use super::*;
-    use crate::launch::directives::RankChoice;
+    use crate::launch::plan::directives::RankChoice;
 
     const ASKER: Asker = Asker { session: 3, exchange: 7 };
 

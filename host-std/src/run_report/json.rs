@@ -16,7 +16,7 @@
 //! `bytes_out` (on its PMI connection, from the view of the launcher). Unobserved values are `null`.
 
 use super::{RankEnd, RankSummary, RunOutcome};
-use crate::launch::plan::Plan;
+use crate::launch::plan::job::Plan;
 use crate::launch::signal;
 use crate::launch::start::process::ProcessEnd;
 use crate::verdict::PmiPhase;

@@ -6,7 +6,7 @@ mod json;
 mod junit;
 pub(crate) mod text;
 
-use crate::launch::plan::Plan;
+use crate::launch::plan::job::Plan;
 use crate::launch::start::process::ProcessEnd;
 use crate::server::flush::Traffic;
 use crate::verdict::PmiPhase;

@@ -102,7 +102,7 @@ pub(crate) fn apart(what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::plan::tests::plan;
+    use crate::launch::plan::job::tests::plan;
     use crate::run_report::RunTimes;
     use crate::server::flush::Traffic;
     use std::rc::Rc;

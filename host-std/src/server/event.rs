@@ -5,7 +5,7 @@ use super::service::Service;
 use super::{changes, fetches, operations};
 use crate::admission::Socket;
 use crate::admission::munge::CredentialRequest;
-use crate::launch::spawn_request::SpawnRequest;
+use crate::launch::plan::spawn_request::SpawnRequest;
 use crate::operation::OperationRequest;
 use crate::server::dial_in_peer::IDENTIFY_WITHIN;
 use crate::verdict::Failure;

@@ -3,7 +3,7 @@
 
 use super::name_lookups::{self, ClientRequest, NameLookups};
 use super::service::Service;
-use crate::launch::plan::Plan;
+use crate::launch::plan::job::Plan;
 use crate::operation::{Asker, ForwardedMessage, NameAnswerMessage, NameMessage};
 use pmi_core::ids::{JobId, ProcId, Rank};
 use pmi_core::server::NameRequest;
@@ -172,7 +172,7 @@ const ENDED_KEPT: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::plan::ParentRank;
+    use crate::launch::plan::job::ParentRank;
     use crate::placement::tests::placed;
     use std::rc::Rc;
 
@@ -186,7 +186,7 @@ mod tests {
 
     /// The plan of a job of four ranks on two nodes, at the head.
     fn plan() -> Plan {
-        let mut plan = crate::launch::plan::tests::plan(&[("./a", 4)]);
+        let mut plan = crate::launch::plan::job::tests::plan(&[("./a", 4)]);
         plan.placement.ranks = Default::default();
         plan.placement.hosts = Some(Rc::new(placed("n1:2,n2:2", 4)));
         plan

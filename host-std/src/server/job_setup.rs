@@ -1,6 +1,6 @@
 //! What the server knows of a job before its ranks connect: members, and pairs of its key-value space.
 
-use crate::launch::plan::Plan;
+use crate::launch::plan::job::Plan;
 use crate::launch::topology::hwloc;
 use crate::server::pmix::heap::PmixHeap;
 use pmi_core::error::{Full, Misuse};

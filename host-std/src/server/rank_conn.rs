@@ -3,7 +3,7 @@
 use super::changes::PutPairs;
 use super::flush::Traffic;
 use super::loaded::LoadedLibraries;
-use crate::launch::local_ranks::LocalRanks;
+use crate::launch::plan::local_ranks::LocalRanks;
 use crate::numbers::index;
 use crate::verdict::PmiPhase;
 use pmi_core::ids::{JobId, Rank, SessionId};

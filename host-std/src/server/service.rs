@@ -2,7 +2,7 @@
 
 use crate::admission::{EVICTED, peer};
 use crate::launch::env;
-use crate::launch::plan::Plan;
+use crate::launch::plan::job::Plan;
 use crate::mpir;
 use crate::poller::{Poller, Token};
 use crate::server::connections::Connections;

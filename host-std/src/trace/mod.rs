@@ -18,7 +18,7 @@ pub(crate) use tap::Tap;
 use message_lines::MessageLines;
 use unsent::UnsentRecords;
 
-use crate::launch::plan::Plan;
+use crate::launch::plan::job::Plan;
 use crate::settings;
 use nix::time::{ClockId, clock_gettime};
 use pmi_trace::file::{write_head, write_record};

@@ -3,7 +3,7 @@
 use super::super::debugger::StoppedRanks;
 use super::HeadLoop;
 use crate::launch::cleanup::control_action::ControlAction;
-use crate::launch::daemons::NodeRuns;
+use crate::launch::plan::debugger_daemons::NodeRuns;
 use crate::nodes::message::HeadMessage;
 use crate::numbers::index;
 use crate::operation::{ControlMessage, OperationReply, StopMessage};

@@ -58,9 +58,9 @@ use super::listeners::Listeners;
 use super::summary::Summary;
 use crate::admission::secret::{GeneratedSecret, SecretUse};
 use crate::cli::config::Config;
-use crate::launch::plan::Plan;
+use crate::launch::plan::job::Plan;
+use crate::launch::plan::user_environment;
 use crate::launch::signal::{Ignored, Signals};
-use crate::launch::user_environment;
 use crate::nodes::failed_host::LateHost;
 use crate::nodes::greeting::NodeTask;
 use crate::nodes::job_message::{

@@ -4,7 +4,7 @@
 use super::super::forwarding;
 use super::HeadLoop;
 use super::node_requests::{NodeRequests, NodeResult};
-use crate::launch::directives::RankChoice;
+use crate::launch::plan::directives::RankChoice;
 use crate::nodes::message::HeadMessage;
 use crate::numbers::index;
 use crate::operation::{OperationReply, PushMessage, PushResult};

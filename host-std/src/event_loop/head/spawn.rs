@@ -6,12 +6,12 @@
 use super::super::spawn::LATE;
 use super::growth::{self, HeadGrowth};
 use super::{HeadLoop, debuggers, names, tools, trace};
-use crate::launch::codes::Commands;
-use crate::launch::daemons::place_daemons;
-use crate::launch::local_ranks::LocalRanks;
-use crate::launch::plan::{App, Plan};
-use crate::launch::run_hosts::RunHosts;
-use crate::launch::spawn_request::SpawnRequest;
+use crate::launch::plan::debugger_daemons::place_daemons;
+use crate::launch::plan::hosts::RunHosts;
+use crate::launch::plan::job::{App, Plan};
+use crate::launch::plan::local_ranks::LocalRanks;
+use crate::launch::plan::spawn_outcome::Commands;
+use crate::launch::plan::spawn_request::SpawnRequest;
 use crate::nodes::job_message::{AppMessage, JobMessage};
 use crate::nodes::message::HeadMessage;
 use crate::nodes::spawn_message::{SpawnAnswer, SpawnMessage, SpawnNotice, SpawnedJob};

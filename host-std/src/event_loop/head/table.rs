@@ -1,6 +1,6 @@
 //! Nodes of a run and the ranks of its jobs, as the head knows them.
 
-use crate::launch::local_ranks::LocalRanks;
+use crate::launch::plan::local_ranks::LocalRanks;
 use crate::numbers::index;
 use crate::placement::{NodeLoad, PlacedHosts};
 use crate::stream::Stream;

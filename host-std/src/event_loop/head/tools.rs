@@ -11,7 +11,7 @@ use super::queries::{self, Query, QueryOrigin};
 use super::spawn::HeadJobs;
 use super::table::{NodeTable, RemoteProcess};
 use super::{HeadLoop, debuggers, names, pushes, spawn};
-use crate::launch::plan::Plan;
+use crate::launch::plan::job::Plan;
 use crate::launch::start::process::ProcessEnd;
 use crate::nodes::message::HeadMessage;
 use crate::operation::{ControlMessage, OperationReply, OperationRequest, ProcessRow};

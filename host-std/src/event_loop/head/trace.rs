@@ -1,7 +1,7 @@
 //! The trace of a run on several nodes: agents send the records of their ranks, and the head adds its own.
 
 use super::HeadLoop;
-use crate::launch::plan::Plan;
+use crate::launch::plan::job::Plan;
 use crate::nodes::message::HeadMessage;
 use crate::settings::Tracing;
 use crate::trace::{TraceSource, Tracer, head};

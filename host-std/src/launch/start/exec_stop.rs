@@ -5,7 +5,7 @@
 //! which alone may detach ([`leave_stopped`]). It does so with `SIGSTOP`, which leaves the process stopped and
 //! without a tracer: every debugger that the system permits can attach, and `SIGCONT` continues it.
 
-use crate::launch::directives::DebugHold;
+use crate::launch::plan::directives::DebugHold;
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal as NixSignal;

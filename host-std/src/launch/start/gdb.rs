@@ -10,7 +10,7 @@
 
 use super::trampoline;
 use crate::launch::cleanup::guard_protocol::RUN;
-use crate::launch::directives::DebugHold;
+use crate::launch::plan::directives::DebugHold;
 use nix::sys::signal::SigSet;
 use pmi_host_base::program::{Program, ProgramError};
 use std::ffi::{CString, OsStr};

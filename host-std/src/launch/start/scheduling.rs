@@ -11,7 +11,7 @@
 //!
 //! Both end some time after the last message of the ranks, since computing gains nothing by them.
 
-use crate::launch::plan::InitScheduling;
+use crate::launch::plan::job::InitScheduling;
 use nix::libc::{self, c_long, c_uint, pid_t, sched_attr};
 use procfs::process::Process;
 use rustix::process::Pid;

@@ -8,7 +8,7 @@
 use super::child_start::{ChildStart, Leads};
 use super::scheduling::RankScheduling;
 use super::trampoline;
-use crate::launch::directives::DebugHold;
+use crate::launch::plan::directives::DebugHold;
 use crate::launch::signal::Ignored;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFlags};
 use nix::sys::signal::SigSet;

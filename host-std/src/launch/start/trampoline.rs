@@ -22,7 +22,7 @@ use super::child_start;
 use super::exec_stop;
 use super::script;
 use super::start_error::{explained, start_code};
-use crate::launch::directives::DebugHold;
+use crate::launch::plan::directives::DebugHold;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{execv, getpgrp, getpid};

@@ -12,7 +12,7 @@ mod staging;
 mod start;
 mod table;
 
-use crate::launch::run_hosts::{is_node, is_this_machine, slurm_node};
+use crate::launch::plan::hosts::{is_node, is_this_machine, slurm_node};
 use crate::placement::flux::Broker;
 use crate::settings::nodes::{NodeSettings, OFF, StarterFanout, StarterName};
 use delegation::StartPlan;

@@ -1,7 +1,7 @@
 //! Events that the launcher itself publishes to PMIx clients: exits of processes, start and end of
 //! spawned jobs, lost nodes.
 
-use crate::launch::plan::server_nspace;
+use crate::launch::plan::job::server_nspace;
 use crate::launch::start::process::ProcessEnd;
 use crate::operation::EventMessage;
 use crate::server::pmix::heap::PmixHeap;

@@ -1,8 +1,8 @@
 //! Job-level information for PMIx clients.
 
 use super::heap::Shared;
-use crate::launch::directives::JobDirectives;
-use crate::launch::plan::{Plan, server_nspace};
+use crate::launch::plan::directives::JobDirectives;
+use crate::launch::plan::job::{Plan, server_nspace};
 use crate::launch::topology::binding;
 use crate::launch::topology::processors::{self, LocalityLevels};
 use crate::placement::{PlacedHosts, short_name};
@@ -441,14 +441,14 @@ const OTHER_RUNS: u32 = 1 << 24;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::local_ranks::LocalRanks;
+    use crate::launch::plan::local_ranks::LocalRanks;
     use crate::placement::allocation::{Allocation, AllocationSource};
     use crate::placement::{FillRules, HostList, HostOrder, PartHosts, place};
     use pmi_core::wire::pmix::{Kval, Kvals, Unpacker};
 
     /// Four ranks, in turn on the hosts `a` and `b`, as the node of `b` describes them.
     fn described() -> Shared {
-        let mut plan = crate::launch::plan::tests::plan(&[("./a", 4)]);
+        let mut plan = crate::launch::plan::job::tests::plan(&[("./a", 4)]);
         let hosts = HostList::parse("a:2,b:2").unwrap();
         let hosts = Allocation { hosts, source: AllocationSource::Named };
         let rules = FillRules {
@@ -516,7 +516,7 @@ mod tests {
 
     #[test]
     fn description_for_other_runs_places_no_process_beside_a_reader() {
-        let mut plan = crate::launch::plan::tests::plan(&[("./a", 4)]);
+        let mut plan = crate::launch::plan::job::tests::plan(&[("./a", 4)]);
         plan.placement.ranks = LocalRanks::default();
         let mut placed = crate::placement::tests::placed("a:2,b:2", 4);
         placed.hosts = vec!["a".to_owned(), "b".to_owned()];
@@ -549,7 +549,7 @@ mod tests {
 
     #[test]
     fn node_without_ranks_of_the_job_has_no_peers_and_is_that_of_the_reader() {
-        let mut plan = crate::launch::plan::tests::plan(&[("./a", 1)]);
+        let mut plan = crate::launch::plan::job::tests::plan(&[("./a", 1)]);
         let mut placed = crate::placement::tests::placed("a,b", 1);
         placed.hosts = vec!["a".to_owned(), "b".to_owned()];
         plan.host = "b".to_owned();
@@ -570,7 +570,7 @@ mod tests {
     // Coverage: X2-25
     #[test]
     fn host_with_a_domain_is_known_without_it_as_well() {
-        let mut plan = crate::launch::plan::tests::plan(&[("./a", 1)]);
+        let mut plan = crate::launch::plan::job::tests::plan(&[("./a", 1)]);
         let mut aliases_of = |host: &str| {
             plan.host = host.to_owned();
             let info = describe(&plan, None, 7).unwrap();
@@ -587,7 +587,7 @@ mod tests {
 
     #[test]
     fn short_name_that_two_nodes_share_is_an_alias_of_neither() {
-        let plan = crate::launch::plan::tests::plan(&[("./a", 4)]);
+        let plan = crate::launch::plan::job::tests::plan(&[("./a", 4)]);
         let mut placed = crate::placement::tests::placed("a,b,c,d", 4);
         placed.hosts = ["n.a", "n.b", "m.a", "N"].map(str::to_owned).to_vec();
         let info = describe(&plan, Some(&placed), 7).unwrap();

@@ -5,7 +5,7 @@ use super::credential::{self, UserIdentity};
 use super::forwarding::{self, InputPush};
 use super::log::LogRequest;
 use super::monitor::MonitorRequest;
-use crate::launch::spawn_request::SpawnRequest;
+use crate::launch::plan::spawn_request::SpawnRequest;
 use crate::server::pmix::heap::PmixHeap;
 use crate::server::pmix::service::PmixService;
 use crate::stdio::forward::OutputPull;

@@ -8,7 +8,7 @@ use super::tools::Tools;
 use crate::admission::pending::Pending;
 use crate::admission::{EVICTED, Socket};
 use crate::launch::cleanup::files::remove_directory;
-use crate::launch::plan::Plan;
+use crate::launch::plan::job::Plan;
 use crate::poller::{Poller, Token};
 use crate::server::connections::Connections;
 use crate::server::event::{ServerEvent, nonsense, unanswerable};

@@ -1,7 +1,7 @@
 //! Bytes of the store `ds21` as libpmix 4.2 reads it (docs/pmix-store.md). All numbers are in the order of
 //! the machine, and of 64 bits unless stated.
 
-use crate::launch::pmix_store::ENTRY_BYTES;
+use crate::launch::plan::pmix_store::ENTRY_BYTES;
 use pmi_core::wire::pmix::{Format, Kval, Packer, Type};
 
 /// Offset of the first record in a data segment; 0 would be no offset.

@@ -20,7 +20,7 @@ pub(in crate::server) use session::PublishingSession;
 use self::chain::{RankChain, Segment, SegmentWrite};
 use super::heap::Shared;
 use crate::launch::cleanup::files::remove_directory;
-use crate::launch::pmix_store::{DATA_BYTES, INITIAL_BYTES, meta_bytes};
+use crate::launch::plan::pmix_store::{DATA_BYTES, INITIAL_BYTES, meta_bytes};
 use pmi_core::server::pmix::CommittedData;
 use pmi_core::wire::pmix::names::keys;
 use pmi_core::wire::pmix::{Format, Info, Kval, Kvals, Type, Unpacker};

@@ -259,7 +259,7 @@ impl OnDisk {
 fn files_have_the_names_and_lengths_of_the_variables_and_are_removed() {
     let on_disk = OnDisk::new();
     let len = |name: &str| fs::metadata(on_disk.directory.join(name)).unwrap().len();
-    let variables = crate::launch::pmix_store::variables(&on_disk.directory, 2);
+    let variables = crate::launch::plan::pmix_store::variables(&on_disk.directory, 2);
     let value = |name: &str| variables.iter().find(|(other, _)| *other == name).unwrap().1.clone();
     assert_eq!(value("INITIAL_SEG_SIZE"), len("initial-pmix_shared-segment-0").to_string());
     assert_eq!(value("NS_META_SEG_SIZE"), len("smseg-job-0").to_string());

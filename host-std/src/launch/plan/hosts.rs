@@ -1,6 +1,6 @@
 //! Hosts by their names: this machine, those of a run, and those that a spawn request lists.
 
-use super::spawn_error::SpawnError;
+use super::spawn_outcome::SpawnError;
 use crate::numbers::index;
 use crate::placement::is_same;
 use pmi_host_base::user_file;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Variable by which a client chooses a store.
-pub(super) const CHOICE: &str = "PMIX_GDS_MODULE";
+pub(crate) const CHOICE: &str = "PMIX_GDS_MODULE";
 
 /// Name of the store, with which the value of this variable begins.
 pub(super) const STORE: &[u8] = b"ds21";

@@ -14,7 +14,7 @@
 //! ignored unless they are required; then the whole spawn is refused.
 
 use super::directives::JobDirectives;
-use super::run_hosts::names;
+use super::hosts::names;
 use super::spawn_request::{AppSpec, Cospawn, SpawnRequest};
 use pmi_core::wire::pmix::names::{flags, keys};
 use pmi_core::wire::pmix::{App, Info, List, Type};

@@ -16,12 +16,11 @@
 //!
 //! Other keys are ignored, as MPI demands. If a key is repeated the last one counts; `env` adds up.
 
-use super::codes::{Command, Commands};
 use super::directives::{JobDirectives, RankChoice};
-use super::plan::App;
-use super::run_hosts::{RunHosts, WantedHosts, names, with_count};
+use super::hosts::{RunHosts, WantedHosts, names, with_count};
+use super::job::App;
 use super::soft;
-pub(crate) use super::spawn_error::SpawnError;
+use super::spawn_outcome::{Command, Commands, SpawnError};
 use pmi_core::command::{CodeRun, Spawn, Text};
 use pmi_host_base::program::Program;
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@
 //! settings    user settings, in groups of plain values
 //! placement   hosts, allocations of batch systems, the node of every rank
 //! event_loop  the loop and the parts of a run: jobs, processes, io, listeners, status, summary
-//! launch      plan, spawn_request, program, env, variables, binding, process, descriptors; signal, shutdown
+//! launch      topology, cleanup, plan, environment, start; preview, processes, signal
 //! stdio       input and output of ranks: lines, labels, files, outputs
 //! poller      epoll, as a stream of tokens
 //! admission   which connections are admitted, at every listener, and by which proof

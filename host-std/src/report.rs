@@ -1,9 +1,9 @@
 //! All messages of this program. Each is one line on standard error, names the affected component and
 //! host, and gives the remedy if there is one.
 
+use crate::launch::environment::singletons::MpiSingleton;
 use crate::launch::plan::job::{Endpoint, Plan};
 use crate::launch::signal;
-use crate::launch::singletons::MpiSingleton;
 use crate::launch::start::gdb::HeldRank;
 use crate::launch::start::process::ProcessEnd;
 use crate::rank_sets;

@@ -5,12 +5,12 @@ use super::hosts::JobHosts;
 use super::options::RANKS_MAX;
 use crate::admission::secret::{GeneratedSecret, SecretUse, read_secret};
 use crate::demo_rank::DEMO_RANK;
+use crate::launch::environment::other_launchers;
 use crate::launch::plan::job::{App, JobSpec, name_of_this_run};
 use crate::launch::plan::preload;
 use crate::launch::start::gdb::GDB;
 use crate::launch::topology::binding;
 use crate::launch::topology::binding::Binding;
-use crate::launch::torch;
 use crate::placement::allocation::components;
 use crate::placement::{ExpectedRanks, HostList, PlacedHosts};
 use crate::server::listen_config::ListenConfig;
@@ -359,7 +359,9 @@ fn rendezvous(
 ) -> Result<Rendezvous, ConfigError> {
     let common = &settings.environment.set;
     let own = parts.iter().flat_map(|part| &part.program.variables);
-    if let Some((name, _)) = common.iter().chain(own).find(|(name, _)| torch::is_own(name)) {
+    if let Some((name, _)) =
+        common.iter().chain(own).find(|(name, _)| other_launchers::is_of_torch(name))
+    {
         let what = format!(
             "'--env-for torch' sets {0} for each rank; leave '--env {0}=…' out",
             name.display()

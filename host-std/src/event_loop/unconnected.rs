@@ -3,8 +3,8 @@
 use super::jobs::Jobs;
 use super::processes::Processes;
 use super::status::RunView;
+use crate::launch::environment::singletons::{self, MpiSingleton};
 use crate::launch::plan::job::Plan;
-use crate::launch::singletons::{self, MpiSingleton};
 use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::server::service::Service;

@@ -1,7 +1,7 @@
 //! Description of a job for users, without starting it.
 
-use super::env::{self, EnvChange};
 use crate::columns;
+use crate::launch::environment::rank_variables::{self, EnvChange};
 use crate::launch::plan::job::{App, JobSpec, Plan, PmixEndpoint};
 use crate::launch::plan::pmix_store;
 use crate::launch::topology::binding::{allowed, shown};
@@ -47,7 +47,7 @@ pub(crate) fn environment(
     for part in &plan.parts {
         let offer = plan.offer(plan.appnum(first));
         let _ = writeln!(text, "environment of {}, which {offer}:", span(first, part.ranks));
-        for EnvChange { name, value, why } in env::changes(&plan, part, first, &ours) {
+        for EnvChange { name, value, why } in rank_variables::changes(&plan, part, first, &ours) {
             let shown = match value {
                 Some(value) => format!("+ {}={}", name.display(), value.display()),
                 None => format!("- {}", name.display()),
@@ -55,7 +55,7 @@ pub(crate) fn environment(
             let _ = writeln!(text, "  {shown:<36}  {why}");
         }
         if spec.hosts.is_some() {
-            for (name, value) in env::where_node_has_none(&plan, part, &ours) {
+            for (name, value) in rank_variables::where_node_has_none(&plan, part, &ours) {
                 let shown = format!("= {}={}", name.display(), value.display());
                 let _ = writeln!(
                     text,

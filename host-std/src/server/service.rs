@@ -1,7 +1,7 @@
 //! Protocol server of all jobs, and its connections.
 
 use crate::admission::{EVICTED, peer};
-use crate::launch::env;
+use crate::launch::environment::rank_variables;
 use crate::launch::plan::job::Plan;
 use crate::mpir;
 use crate::poller::{Poller, Token};
@@ -101,7 +101,7 @@ impl Service {
         // A debugger is not shown the ranks of spawned jobs.
         let is_debugged = plan.spawner.is_none() && mpir::is_being_debugged();
         self.server.set_debugged(job, is_debugged).map_err(io::Error::other)?;
-        self.server.set_verbose(job, env::is_verbose(plan)).map_err(io::Error::other)?;
+        self.server.set_verbose(job, rank_variables::is_verbose(plan)).map_err(io::Error::other)?;
         let filled = job_setup::fill(&mut self.server, job, plan).map_err(|error| {
             match self.kvs_budget.take_refused() {
                 Some(put) => io::Error::other(put.to_string()),

@@ -36,7 +36,7 @@ use super::start_error::no_directory;
 use crate::launch::cleanup::guard::Guard;
 use crate::launch::cleanup::guard_protocol::{self, Guarded};
 use crate::launch::cleanup::orphans::Orphans;
-use crate::launch::env;
+use crate::launch::environment::rank_variables;
 use crate::launch::null_device;
 use crate::launch::plan::job::{InitScheduling, Plan};
 use crate::launch::plan::user_environment;
@@ -180,7 +180,7 @@ impl Launcher {
             let start = [name.as_bytes(), b"="].concat();
             environment.iter().any(|entry| entry.as_bytes().starts_with(&start))
         };
-        let mut variables = env::of_part(plan, number, fd);
+        let mut variables = rank_variables::of_part(plan, number, fd);
         variables.retain(|(name, _)| !gives_way(name, is_set_by_user));
         for (name, value) in variables {
             environment.push(variable(name.as_ref(), value.as_ref())?);
@@ -215,7 +215,7 @@ impl Launcher {
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         let link = UnixStream::from(link);
         link.set_nonblocking(true)?;
-        let variables = env::of_rank(plan, rank, local_rank).into_iter();
+        let variables = rank_variables::of_rank(plan, rank, local_rank).into_iter();
         let environment = variables.map(|(name, value)| variable(name.as_ref(), value.as_ref()));
         let environment = environment.collect::<io::Result<_>>()?;
         let is_yielding = plan.is_yielding(rank);

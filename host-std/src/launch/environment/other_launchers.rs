@@ -1,8 +1,5 @@
-//! Variables of programs in the style of `torchrun` (`--env-for torch`): the rank, and an address at which
-//! the program of rank 0 listens for the others.
-//!
-//! Spec: PyTorch, *torchrun (Elastic Launch)*, Environment Variables; *Distributed communication package*,
-//! Environment variable initialization.
+//! Variables of other launchers, for scripts and programs that read their ranks there (`--env-for`): tasks of
+//! Slurm, and programs in the style of `torchrun`.
 
 use crate::launch::plan::job::Plan;
 use crate::settings::environment::Rendezvous;
@@ -10,6 +7,36 @@ use pmi_host_base::variables::TORCH;
 use std::ffi::OsStr;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
+
+/// Variables of tasks of Slurm with the same value in every rank of a node.
+///
+/// Spec: `srun(1)`, OUTPUT ENVIRONMENT VARIABLES.
+pub(super) fn slurm_of_plan(plan: &Plan) -> Vec<(&'static str, String)> {
+    if !plan.environment.emulated.slurm {
+        return Vec::new();
+    }
+    let first = plan.placement.ranks.at(0).unwrap_or_default();
+    let hosts = plan.placement.hosts.as_ref();
+    let node = hosts.and_then(|placed| placed.map.node_of(first)).unwrap_or_default();
+    let ranks = plan.ranks.to_string();
+    vec![
+        ("SLURM_NODEID", node.to_string()),
+        ("SLURM_NTASKS", ranks.clone()),
+        ("SLURM_NPROCS", ranks),
+    ]
+}
+
+/// Variables of tasks of Slurm that differ from rank to rank.
+pub(super) fn slurm_of_rank(
+    plan: &Plan,
+    rank: u32,
+    local_rank: u32,
+) -> Vec<(&'static str, String)> {
+    match plan.environment.emulated.slurm {
+        true => vec![("SLURM_PROCID", rank.to_string()), ("SLURM_LOCALID", local_rank.to_string())],
+        false => Vec::new(),
+    }
+}
 
 impl Rendezvous {
     /// Address on this machine with a port that is free now.
@@ -40,9 +67,12 @@ impl Rendezvous {
     }
 }
 
-/// Variables with the same value in every rank; none in spawned jobs, whose rank 0 would listen at the port
-/// of the first job.
-pub(super) fn of_plan(plan: &Plan) -> Vec<(&'static str, String)> {
+/// Variables of `torchrun` with the same value in every rank: its place, and an address at which the program of
+/// rank 0 listens for the others. None in spawned jobs, whose rank 0 would listen at the port of the first job.
+///
+/// Spec: PyTorch, *torchrun (Elastic Launch)*, Environment Variables; *Distributed communication package*,
+/// Environment variable initialization.
+pub(super) fn torch_of_plan(plan: &Plan) -> Vec<(&'static str, String)> {
     let Some(Rendezvous { address, port }) = rendezvous(plan) else { return Vec::new() };
     let first = plan.placement.ranks.at(0).unwrap_or_default();
     let groups = plan
@@ -61,8 +91,12 @@ pub(super) fn of_plan(plan: &Plan) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Variables that differ from rank to rank.
-pub(super) fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static str, String)> {
+/// Variables of `torchrun` that differ from rank to rank.
+pub(super) fn torch_of_rank(
+    plan: &Plan,
+    rank: u32,
+    local_rank: u32,
+) -> Vec<(&'static str, String)> {
     match rendezvous(plan) {
         None => Vec::new(),
         Some(_) => vec![("RANK", rank.to_string()), ("LOCAL_RANK", local_rank.to_string())],
@@ -71,7 +105,7 @@ pub(super) fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static 
 
 /// True if a user cannot set the variable beside `--env-for torch`. The address and the port are chosen only
 /// if the user has not.
-pub(crate) fn is_own(name: &OsStr) -> bool {
+pub(crate) fn is_of_torch(name: &OsStr) -> bool {
     TORCH.iter().any(|entry| name == entry.name)
         && !["MASTER_ADDR", "MASTER_PORT"].map(OsStr::new).contains(&name)
 }
@@ -84,13 +118,27 @@ fn rendezvous(plan: &Plan) -> Option<&Rendezvous> {
 mod tests {
     use super::*;
     use crate::launch::plan::job::tests::plan;
+    use pmi_host_base::variables::SLURM;
+
+    #[test]
+    fn variables_of_tasks_are_in_the_table() {
+        let mut plan = plan(&[("./a", 3)]);
+        assert!(slurm_of_plan(&plan).is_empty() && slurm_of_rank(&plan, 1, 1).is_empty());
+        plan.environment.emulated.slurm = true;
+        let all: Vec<_> =
+            slurm_of_plan(&plan).into_iter().chain(slurm_of_rank(&plan, 2, 1)).collect();
+        assert_eq!(all.len(), SLURM.len());
+        assert!(SLURM.iter().all(|entry| all.iter().any(|(name, _)| *name == entry.name)));
+        assert!(all.contains(&("SLURM_PROCID", "2".to_owned())));
+    }
 
     #[test]
     fn variables_of_torch_are_in_the_table_and_of_the_first_job_alone() {
         let mut plan = plan(&[("./a", 2), ("./b", 1)]);
-        assert!(of_plan(&plan).is_empty() && of_rank(&plan, 1, 1).is_empty());
+        assert!(torch_of_plan(&plan).is_empty() && torch_of_rank(&plan, 1, 1).is_empty());
         plan.environment.rendezvous = Some(Rendezvous { address: "127.0.0.1".into(), port: 7 });
-        let all: Vec<_> = of_plan(&plan).into_iter().chain(of_rank(&plan, 2, 1)).collect();
+        let all: Vec<_> =
+            torch_of_plan(&plan).into_iter().chain(torch_of_rank(&plan, 2, 1)).collect();
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
         assert!(TORCH.iter().all(|entry| names.contains(&entry.name)));
         assert_eq!(names.len(), TORCH.len());
@@ -100,6 +148,6 @@ mod tests {
             assert!(all.contains(&(name, value.to_owned())), "{name}: {all:?}");
         }
         let child = plan.spawned(1, plan.parts.clone(), Vec::new(), 4);
-        assert!(of_plan(&child).is_empty() && of_rank(&child, 0, 0).is_empty());
+        assert!(torch_of_plan(&child).is_empty() && torch_of_rank(&child, 0, 0).is_empty());
     }
 }

@@ -1,11 +1,10 @@
 //! Variables by which ranks find their servers and their places, and differences between the environment of
 //! a rank and the launcher's, with reasons.
 
-use super::null_device;
+use super::other_launchers::{slurm_of_plan, slurm_of_rank, torch_of_plan, torch_of_rank};
 use super::pmix;
 use super::sharing;
-use super::slurm_tasks;
-use super::torch;
+use crate::launch::null_device;
 use crate::launch::plan::job::{App, Endpoint, Plan};
 use crate::launch::plan::protocol_offer::ProtocolOffer;
 use crate::launch::plan::user_environment::{found_by, of_program};
@@ -55,7 +54,7 @@ pub(crate) fn of_part(plan: &Plan, number: usize, fd: u32) -> Vec<(&'static str,
     let open_mpi = takes_open_mpi(offer, plan).then(|| pmix::open_mpi_of_plan(plan));
     let pmix = pmix.chain(open_mpi.into_iter().flatten());
     let sharing = sharing::of_plan(plan, &offer);
-    let others = torch::of_plan(plan).into_iter().chain(slurm_tasks::of_plan(plan));
+    let others = torch_of_plan(plan).into_iter().chain(slurm_of_plan(plan));
     pmi.chain(pmix).chain(mpich).chain(sharing).chain(others).collect()
 }
 
@@ -69,8 +68,8 @@ pub(crate) fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static 
     let pmix = offer.pmix.then(|| pmix::of_rank(rank, local_rank)).into_iter().flatten();
     let open_mpi = takes_open_mpi(offer, plan).then(|| pmix::open_mpi_of_rank(rank, local_rank));
     let pmix = pmix.chain(open_mpi.into_iter().flatten());
-    let others = torch::of_rank(plan, rank, local_rank).into_iter();
-    let others = others.chain(slurm_tasks::of_rank(plan, rank, local_rank));
+    let others = torch_of_rank(plan, rank, local_rank).into_iter();
+    let others = others.chain(slurm_of_rank(plan, rank, local_rank));
     pmi.chain(endpoint).chain(pmix).chain(others).collect()
 }
 

@@ -3,8 +3,8 @@
 //! Each of them is rank 0 of 1 after `MPI_Init`. They are recognised while they run, by the environment
 //! that they were started with, the libraries that they have loaded, and what `MPI_Init` leaves open.
 
-use super::processes;
 use crate::launch::plan::protocol_offer::ProtocolOffer;
+use crate::launch::processes;
 use pmi_host_base::library::{self, Family};
 use pmi_host_base::system_file;
 use std::ffi::{OsStr, OsString};

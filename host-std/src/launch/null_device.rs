@@ -8,10 +8,6 @@ use std::io;
 
 /// Opens `/dev/null`; where a root directory has no devices, as that of a minimal container, an empty file in
 /// memory.
-///
-/// # Errors
-///
-/// Errors of the system.
 pub(crate) fn open() -> io::Result<OwnedFd> {
     open_at("/dev/null")
 }

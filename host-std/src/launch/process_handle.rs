@@ -37,10 +37,6 @@ enum Relation {
 
 impl ProcessHandle {
     /// Handle of a child of this process, which is not reaped as long as signals are sent.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(crate) fn of_child(pid: Pid) -> io::Result<Self> {
         Self::open(pid, Relation::Child)
     }

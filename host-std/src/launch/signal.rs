@@ -137,10 +137,6 @@ fn is_for_group(info: &signalfd_siginfo) -> bool {
 
 /// Stops this process, until it is continued. The system does not stop it in an orphaned process group,
 /// since no shell could continue it. An outer launcher that runs this one as a rank can continue it.
-///
-/// # Errors
-///
-/// Those of the system.
 pub(crate) fn stand_still() -> io::Result<()> {
     if std::env::var_os(RUN).is_some() {
         return Ok(raise(NixSignal::SIGSTOP)?);

@@ -12,8 +12,8 @@
 //! A guard that is killed itself is replaced at once, for the launcher may be the next; and its name
 //! differs from that of the launcher, so that `killall -9` of one spares the other.
 //!
-//! A head has a guard for its starters, which would wait for node servers that wait for the head: an `ssh` that
-//! does not get through yet, or to a host that is stopped.
+//! A head has a guard for its starters, which would wait for node servers that wait for the head: an
+//! `ssh` that does not get through yet, or to a host that is stopped.
 //!
 //! The guard of a node server also notices when its starter has gone, and with it the run: a node server that
 //! is stopped cannot notice that, and its ranks would run on. The guard continues it then.
@@ -142,8 +142,8 @@ impl Guard {
         self.send(&GuardRecord::started(ranks));
     }
 
-    /// Reports that a rank or starter has terminated. Its pid identifies its session as long as processes are left
-    /// there.
+    /// Reports that a rank or starter has terminated. Its pid identifies its session as long as processes
+    /// are left there.
     pub(crate) fn report_end(&self, pid: i32) {
         if !has_group(pid) {
             self.report(GuardRecord::Ended(pid));
@@ -216,7 +216,7 @@ impl GuardStart {
             Ok(ForkResult::Child) => {
                 drop(switch);
                 let _ = setsid();
-                wait_as_copy(&read, &null, (terminal.as_ref(), *guarded), moment);
+                wait_as_copy(&read, &null, terminal.as_ref(), *guarded, moment);
                 if !moment.is_zero() && become_guard(&words).is_ok() {
                     let work = || watch_run(mark, modes, inherited, *guarded);
                     // A panic must not return into the code of the launcher.
@@ -246,7 +246,8 @@ impl GuardStart {
 fn wait_as_copy(
     read: &OwnedFd,
     null: &OwnedFd,
-    (terminal, guarded): (Option<&OwnedFd>, Guarded),
+    terminal: Option<&OwnedFd>,
+    guarded: Guarded,
     moment: Duration,
 ) {
     // A reader of the launcher's output waits for all that hold it open. A terminal is only read; no

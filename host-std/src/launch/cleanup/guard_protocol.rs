@@ -20,16 +20,16 @@ pub(crate) enum Guarded {
     Ranks,
     /// Ranks of a node server, whose standard error leads to its starter: the guard watches that, too.
     NodeRanks,
-    /// Starters, with what is left in their sessions. A process in another one, such as the connection that `ssh`
-    /// shares with later ones, outlives every run.
+    /// Starters, with what is left in their sessions. A process in another one, such as the connection
+    /// that `ssh` shares with later ones, outlives every run.
     Starters,
 }
 
 /// Report of the launcher to the guard. A record ends with a NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GuardRecord<'a> {
-    /// A rank or starter is about to be started, with others of its batch; its end of a socket pair or pipe has
-    /// this inode number.
+    /// A rank or starter is about to be started, with others of its batch; its end of a socket pair or
+    /// pipe has this inode number.
     Starting(u64),
     /// A rank or starter was started with this process.
     Started(i32),
@@ -49,7 +49,7 @@ impl Guarded {
     /// Reads the word of a command line.
     pub(crate) fn parse(word: &str) -> Self {
         let all = [Self::Ranks, Self::NodeRanks, Self::Starters];
-        all.into_iter().find(|one| one.word() == word).unwrap_or_default()
+        all.into_iter().find(|guarded| guarded.word() == word).unwrap_or_default()
     }
 
     /// The word of a command line.
@@ -81,7 +81,7 @@ impl<'a> GuardRecord<'a> {
 
     /// Records in front of the start of a batch whose ranks have sockets with these inode numbers.
     pub(crate) fn starting(inodes: impl Iterator<Item = u64>) -> Vec<u8> {
-        inodes.flat_map(|one| Self::Starting(one).bytes()).collect()
+        inodes.flat_map(|inode| Self::Starting(inode).bytes()).collect()
     }
 
     /// Records behind the start of a batch with these processes.
@@ -105,7 +105,7 @@ impl<'a> GuardRecord<'a> {
 
 /// Encodes inherited processes of the launcher for the guard's command line.
 pub(super) fn inherited_words(inherited: &[ProcessIdentity]) -> String {
-    inherited.iter().map(|one| format!("{}:{},", one.pid, one.start)).collect()
+    inherited.iter().map(|process| format!("{}:{},", process.pid, process.start)).collect()
 }
 
 /// Decodes one of them.

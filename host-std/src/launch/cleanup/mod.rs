@@ -1,6 +1,7 @@
-//! The end of ranks, by request and by force ([`control_action`], [`shutdown`], [`out_of_memory`]), and what they
-//! may leave behind: files ([`files`]) and processes, which the launcher finds while it runs ([`orphans`],
-//! [`cgroup`]), and its guard when it was killed ([`guard`], [`guard_protocol`], [`survivors`]).
+//! The end of ranks, by request and by force ([`control_action`], [`shutdown`], [`out_of_memory`]), and
+//! what they may leave behind: files ([`files`]), and processes, which the launcher finds while it runs
+//! ([`orphans`], [`cgroup`]), and its guard when it was killed ([`guard`], [`guard_protocol`],
+//! [`survivors`]).
 
 mod cgroup;
 pub(crate) mod control_action;

@@ -67,8 +67,9 @@ impl Rendezvous {
     }
 }
 
-/// Variables of `torchrun` with the same value in every rank: its place, and an address at which the program of
-/// rank 0 listens for the others. None in spawned jobs, whose rank 0 would listen at the port of the first job.
+/// Variables of `torchrun` with the same value in every rank: sizes, and an address at which the program of
+/// rank 0 listens for the others. None in spawned jobs, whose rank 0 would listen at the port of the first
+/// job.
 ///
 /// Spec: PyTorch, *torchrun (Elastic Launch)*, Environment Variables; *Distributed communication package*,
 /// Environment variable initialization.

@@ -54,8 +54,8 @@ pub(super) fn open_mpi_of_plan(plan: &Plan) -> [(&'static str, String); 6] {
 
 /// Variables that differ from rank to rank.
 pub(crate) fn of_rank(rank: u32, local_rank: u32) -> impl Iterator<Item = (&'static str, String)> {
-    let own = [("PMIX_RANK", rank.to_string())];
-    own.into_iter().chain(open_mpi_of_rank(rank, local_rank))
+    let variables = [("PMIX_RANK", rank.to_string())];
+    variables.into_iter().chain(open_mpi_of_rank(rank, local_rank))
 }
 
 /// Variables of Open MPI that programs and scripts read, of one rank.

@@ -54,12 +54,12 @@ impl RunHosts<'_> {
         let name = if is_loopback(name) { own } else { name };
         let is_lost = |at: usize| self.is_lost(at);
         let all = |lost: bool| hosts.iter().enumerate().filter(move |(at, _)| is_lost(*at) == lost);
-        let of = |lost: bool| {
+        let find_among = |lost: bool| {
             let exact = all(lost).find(|(_, host)| *host == name);
             let found = exact.or_else(|| all(lost).find(|(_, host)| is_same(name, host)));
             found.map(|(at, _)| at)
         };
-        of(false).or_else(|| of(true))
+        find_among(false).or_else(|| find_among(true))
     }
 
     fn is_lost(self, at: usize) -> bool {
@@ -109,11 +109,11 @@ pub(super) fn names(list: &str) -> Vec<String> {
 
 /// First word of each line, with the number of Open MPI's `slots=` in the form of Hydra, behind a colon.
 fn read_hosts(file: &Path) -> Result<Vec<String>, String> {
-    let said = |error: io::Error| error.to_string();
+    let message = |error: io::Error| error.to_string();
     // Reading anything else could block.
-    let opened = user_file::open_regular(file).map_err(said)?;
+    let opened = user_file::open_regular(file).map_err(message)?;
     let mut text = String::new();
-    opened.take(HOSTS_BYTES).read_to_string(&mut text).map_err(said)?;
+    opened.take(HOSTS_BYTES).read_to_string(&mut text).map_err(message)?;
     let text = words::without_mark(text);
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let host = |line: &str| {

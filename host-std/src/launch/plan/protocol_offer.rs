@@ -62,7 +62,7 @@ impl ProtocolOffer {
             None => program.path.clone(),
         };
         let linked = Self::linked(&path);
-        let said = |pmi, pmix, mpich_version| Self {
+        let requested = |pmi, pmix, mpich_version| Self {
             pmi,
             pmix,
             mpich_version,
@@ -74,10 +74,10 @@ impl ProtocolOffer {
             why: "specified by --pmi",
         };
         match all.offer {
-            Offer::Pmi1 => said(true, false, Some("1")),
-            Offer::Pmi2 => said(true, false, Some("2")),
-            Offer::Pmix => said(false, true, Some("x")),
-            Offer::All => said(true, true, Some("1")),
+            Offer::Pmi1 => requested(true, false, Some("1")),
+            Offer::Pmi2 => requested(true, false, Some("2")),
+            Offer::Pmix => requested(false, true, Some("x")),
+            Offer::All => requested(true, true, Some("1")),
             Offer::Auto => {
                 let named =
                     user_environment::found_by(program, all, INTEL_LIBRARY).map(PathBuf::from);
@@ -207,9 +207,9 @@ impl LinkedLibraries {
             if !seen.insert(name.clone()) {
                 continue;
             }
-            let is = |names| is_one_of(name, names);
-            self.mpi |= is(library::MPI);
-            if is(PMIX_LIBRARIES) {
+            let is_any_of = |names| is_one_of(name, names);
+            self.mpi |= is_any_of(library::MPI);
+            if is_any_of(PMIX_LIBRARIES) {
                 self.pmix = true;
                 let file = || search.find(name, image);
                 if name.starts_with("libpmix.so") {
@@ -227,12 +227,12 @@ impl LinkedLibraries {
                 } else {
                     (self.pmi, self.mpi_of_pmi) = (true, file);
                 }
-            } else if is(PMI_LIBRARIES) {
+            } else if is_any_of(PMI_LIBRARIES) {
                 self.pmi = true;
-                if is(library::MPI) {
+                if is_any_of(library::MPI) {
                     self.mpi_of_pmi = search.find(name, image);
                 }
-            } else if !is(library::PLAIN) {
+            } else if !is_any_of(library::PLAIN) {
                 waiting.extend(search.find(name, image));
             }
         }

@@ -1,9 +1,10 @@
 //! Ranks that stop at their first instruction, until a debugger attaches or continues them.
 //!
-//! The [`trampoline`](super::trampoline) asks to be traced ([`prepare`]) and executes the program. The system
-//! stops the process behind that exec and reports it to the tracer: the *thread* that has started the process,
-//! which alone may detach ([`leave_stopped`]). It does so with `SIGSTOP`, which leaves the process stopped and
-//! without a tracer: every debugger that the system permits can attach, and `SIGCONT` continues it.
+//! The [`trampoline`](super::trampoline) asks to be traced ([`prepare`]) and executes the program. The
+//! system stops the process behind that exec and reports it to the tracer: the *thread* that has started
+//! the process, which alone may detach ([`leave_stopped`]). It does so with `SIGSTOP`, which leaves the
+//! process stopped and without a tracer: every debugger that the system permits can attach, and `SIGCONT`
+//! continues it.
 
 use crate::launch::plan::directives::DebugHold;
 use nix::errno::Errno;

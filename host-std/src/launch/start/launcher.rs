@@ -176,12 +176,12 @@ impl Launcher {
             .collect::<io::Result<Vec<_>>>()?;
         let fd = self.link.as_raw_fd().unsigned_abs();
         // Settings of a user for a library take precedence.
-        let is_set_by_user = |name: &str| {
+        let is_set = |name: &str| {
             let start = [name.as_bytes(), b"="].concat();
             environment.iter().any(|entry| entry.as_bytes().starts_with(&start))
         };
         let mut variables = rank_variables::of_part(plan, number, fd);
-        variables.retain(|(name, _)| !gives_way(name, is_set_by_user));
+        variables.retain(|(name, _)| !gives_way(name, is_set));
         for (name, value) in variables {
             environment.push(variable(name.as_ref(), value.as_ref())?);
         }

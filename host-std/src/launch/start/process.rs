@@ -154,13 +154,14 @@ impl ProcessEnd {
 /// The groups of processes that lead a session are orphaned, and the system discards an unhandled
 /// `SIGTSTP` there. So processes that handle it get a moment to prepare, and `SIGSTOP` stops all.
 pub(crate) fn stop(processes: &[&Process]) {
-    let preparing: Vec<_> = processes.iter().filter(|one| one.handles(Signal::TSTP)).collect();
-    preparing.iter().for_each(|one| one.signal_group(Signal::TSTP));
+    let preparing: Vec<_> =
+        processes.iter().filter(|process| process.handles(Signal::TSTP)).collect();
+    preparing.iter().for_each(|process| process.signal_group(Signal::TSTP));
     let until = Instant::now() + PREPARING;
-    while !preparing.iter().all(|one| one.is_stopped()) && Instant::now() < until {
+    while !preparing.iter().all(|process| process.is_stopped()) && Instant::now() < until {
         thread::sleep(LOOK);
     }
-    processes.iter().for_each(|one| one.signal_group(Signal::STOP));
+    processes.iter().for_each(|process| process.signal_group(Signal::STOP));
 }
 
 /// Time for processes to prepare for the stop: short enough for the response to a keystroke.

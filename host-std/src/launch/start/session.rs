@@ -58,10 +58,6 @@ pub(super) enum StartMethod<'a> {
 impl SpawnAttributes {
     /// Attributes of ranks with the signal mask `mask` and the signals that are `ignored`, of which some
     /// `may_share` the session of the launcher: it has no terminal, so that no terminal stops them.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(super) fn new(mask: &SigSet, ignored: Ignored, may_share: bool) -> io::Result<Self> {
         let stops = trampoline::stops_outside(mask);
         let mut blocked = *mask;

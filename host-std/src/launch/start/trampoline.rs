@@ -46,7 +46,7 @@ const STOPS: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
 
 /// Stop signals that `mask` does not block.
 pub(crate) fn stops_outside(mask: &SigSet) -> SigSet {
-    STOPS.into_iter().filter(|one| !mask.contains(*one)).collect()
+    STOPS.into_iter().filter(|stop| !mask.contains(*stop)).collect()
 }
 
 /// Arguments with which [`PROGRAM`] unblocks `stops`, prepares for a debugger, and executes the program at
@@ -57,10 +57,10 @@ pub(crate) fn words(
     path: &CStr,
     words: &[CString],
 ) -> Vec<CString> {
-    let numbers: Vec<String> = stops.iter().map(|one| (one as i32).to_string()).collect();
-    let own = ["pmi-host", TRAMPOLINE, &numbers.join(","), hold.word()];
-    let own = own.into_iter().map(|word| CString::new(word).unwrap_or_default());
-    own.chain([path.to_owned()]).chain(words.iter().cloned()).collect()
+    let numbers: Vec<String> = stops.iter().map(|stop| (stop as i32).to_string()).collect();
+    let command = ["pmi-host", TRAMPOLINE, &numbers.join(","), hold.word()];
+    let command = command.into_iter().map(|word| CString::new(word).unwrap_or_default());
+    command.chain([path.to_owned()]).chain(words.iter().cloned()).collect()
 }
 
 /// Unblocks the signals listed in the first word, prepares for the debugger of the second, and executes the
@@ -82,8 +82,9 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
 }
 
 fn become_program(stops: &CStr, path: &CStr, words: &[CString]) -> io::Result<Infallible> {
-    let numbers = stops.to_str().unwrap_or_default().split(',').filter_map(|one| one.parse().ok());
-    let stops: SigSet = numbers.filter_map(|one: i32| Signal::try_from(one).ok()).collect();
+    let numbers =
+        stops.to_str().unwrap_or_default().split(',').filter_map(|number| number.parse().ok());
+    let stops: SigSet = numbers.filter_map(|number: i32| Signal::try_from(number).ok()).collect();
     // Rust programs ignore this signal, and an exec keeps ignored signals; it resets those with a
     // handler.
     signal_hook::flag::register(SIGPIPE, Arc::default())?;

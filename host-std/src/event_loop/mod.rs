@@ -29,7 +29,8 @@
 //!
 //! There is one job at first; ranks may spawn more. All jobs come from the first one, and MPI counts
 //! jobs that come from each other as connected: a failure in one of them terminates all. The first failure
-//! decides the exit code and starts the shutdown; see [`Shutdown`](crate::launch::cleanup::shutdown::Shutdown).
+//! decides the exit code and starts the shutdown; see
+//! [`Shutdown`](crate::launch::cleanup::shutdown::Shutdown).
 
 mod agent;
 mod agent_requests;

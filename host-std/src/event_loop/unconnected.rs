@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 
 /// Watches running ranks that have sent no message, for MPI processes that cannot find the launcher.
 ///
-/// The looks become rare: after a moment, the next one follows after a quarter of the time since the last start,
-/// and after a multiple of the time that the last one took. A process may begin and end between two of them. So
-/// the system reports when a process of the machine reads the description of a processor, as `MPI_Init` does
-/// early, and the looks become frequent for another moment.
+/// The looks become rare: after a moment, the next one follows after a quarter of the time since the last
+/// start, and after a multiple of the time that the last one took. A process may begin and end between two of
+/// them. So the system reports when a process of the machine reads the description of a processor, as
+/// `MPI_Init` does early, and the looks become frequent for another moment.
 #[derive(Debug, Default)]
 pub(super) struct UnconnectedWatch {
     /// Number of processes at the last look, and the time at which it was new.
@@ -156,8 +156,8 @@ impl UnconnectedWatch {
     }
 }
 
-/// Processor time of this thread so far. The time on the clock is longer on a busy machine, where looks must not
-/// become rarer for that.
+/// Processor time of this thread so far. The time on the clock is longer on a busy machine, where looks must
+/// not become rarer for that.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()

@@ -120,7 +120,7 @@ impl Guard {
             && waitpid(Some(self.pid), WaitOptions::NOHANG).is_ok_and(|end| end.is_some())
     }
 
-    /// Value of [`RUN`] in the environment of processes of this run.
+    /// Value of [`RUN`](super::guard_protocol::RUN) in the environment of processes of this run.
     pub(crate) fn mark(&self) -> &str {
         &self.start.mark
     }

@@ -1,13 +1,16 @@
 //! Joining a collective: matching a request to an open one by kind, name and members.
+//!
+//! Two requests belong to the same collective if kind, group name and processes match, regardless
+//! of the order of the processes and of wildcards for whole jobs. The processes are stored as the
+//! first participant listed them, and as a digest that lists are compared by.
 
-use super::collective::{
-    CollectiveKind, CollectiveUplink, ListedProc, MembershipDigest, OpenCollective, pack_procs,
-    unpack_procs,
-};
 use super::context::{PmixContext, PmixEffect, PmixView};
-use super::response::PmixResponse;
+use super::procs::{ListedProc, MembershipDigest, pack_procs, unpack_procs};
+use super::session::PmixResponse;
 use super::shared_bytes::copy_bytes;
-use super::storage::{PmixSessionStateOf, PmixStorage};
+use super::tables::{
+    CollectiveKind, CollectiveUplink, OpenCollective, PmixSessionStateOf, PmixStorage,
+};
 use crate::ids::{JobId, ProcId};
 use crate::server::Storage;
 use crate::storage::Slots;

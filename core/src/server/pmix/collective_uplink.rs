@@ -12,13 +12,13 @@
 //! | construct, bootstrap | for each participant, its name, flags, the infos that it contributes, and the processes that it names as a leader |
 //! | destruct | none |
 
-use super::collective::{CollectiveKind, CollectiveUplink, HandedUp, OpenCollective};
-use super::context::PmixShared;
 use super::group_participant::check_participants;
-use super::remote_modex::record_of;
+use super::rank_data::record_of;
 use super::server::{PmixServer, PmixServerRef};
 use super::shared_bytes::{SharedBytes, copy_bytes};
-use super::storage::PmixStorage;
+use super::tables::{
+    CollectiveKind, CollectiveUplink, HandedUp, OpenCollective, PmixShared, PmixStorage,
+};
 use crate::error::Malformed;
 use crate::ids::{JobId, ProcId};
 use crate::server::{Event, RemoteError, Storage};

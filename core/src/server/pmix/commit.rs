@@ -1,10 +1,10 @@
 //! Commits: data of ranks for others.
 
 use super::context::{PmixContext, PmixView};
-use super::modex::{ModexBlob, merge};
-use super::response::PmixResponse;
+use super::rank_data::{ModexBlob, merge};
+use super::session::PmixResponse;
 use super::shared_bytes::{SharedBytes, pack};
-use super::storage::PmixStorage;
+use super::tables::PmixStorage;
 use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::wire::pmix::names::{Status, flags, scope};

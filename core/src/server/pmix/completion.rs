@@ -1,17 +1,17 @@
 //! Completion of collectives, when all participants have joined or are gone.
 
-use super::collective::{CollectiveKind, CollectiveUplink, OpenCollective};
 use super::collective_uplink::CollectiveEnd;
 use super::context::PmixView;
 use super::foreign::{ForeignProcs, ForeignRanks};
-use super::response::PmixResponse;
 use super::server::{PmixServer, PmixServerRef};
+use super::session::PmixResponse;
 use super::shared_bytes::pack;
-use super::storage::{PmixSessionStateOf, PmixStorage};
+use super::tables::{
+    CollectiveKind, CollectiveUplink, OpenCollective, PmixSessionStateOf, PmixStorage,
+};
 use crate::ids::{JobId, ProcId};
-use crate::server::Storage;
-use crate::server::connected_jobs;
 use crate::server::member::Member;
+use crate::server::{Storage, connected_jobs};
 use crate::storage::Slots;
 use crate::wire::pmix::Type;
 use crate::wire::pmix::names::Status;

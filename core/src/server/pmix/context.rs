@@ -1,16 +1,10 @@
 //! State that requests of PMIx clients share, and its loans to their handlers.
 
-use super::collective::ListedProc;
-use super::foreign::ForeignName;
-use super::modex::RankData;
-use super::storage::{
-    CollectivesOf, EventsOf, GroupsOf, NamesOf, NamespaceOf, NamespacesOf, PmixSessionsOf,
-    PmixStorage, PmixTables,
-};
+use super::procs::ListedProc;
+use super::tables::{NamespaceOf, PmixShared, PmixStorage};
 use crate::error::PeerError;
 use crate::ids::{Excerpt, JobId, ProcId, Rank};
 use crate::server::member::Member;
-use crate::server::roster::place_of;
 use crate::server::shared::Shared;
 use crate::server::{Job, JobOf, Storage};
 use crate::storage::Slots;
@@ -18,29 +12,6 @@ use crate::time::{Duration, Instant};
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::{List, WILDCARD};
 use core::ops::Range;
-
-/// State of all PMIx clients, besides their sessions.
-pub(in crate::server) struct PmixShared<P: PmixStorage> {
-    pub(super) namespaces: NamespacesOf<P>,
-    pub(super) collectives: CollectivesOf<P>,
-    pub(super) names: NamesOf<P>,
-    pub(super) events: EventsOf<P>,
-    pub(super) groups: GroupsOf<P>,
-    /// True if a lookup may wait for published data.
-    pub(super) has_waiting_lookup: bool,
-    /// Last context id given to a group.
-    pub(super) contexts: u32,
-    /// Number of requests handed to the owner.
-    pub(super) asked: u32,
-    /// Number of the last collective whose part on this node is complete.
-    pub(super) handed_up: u32,
-    /// True if the owner has to hand up or to withdraw a collective.
-    pub(super) has_collective_event: bool,
-    /// True if requests of other nodes for committed data may have an answer.
-    pub(super) has_modex_event: bool,
-    /// True if the owner reaches processes of other runs.
-    pub(super) allows_foreign: bool,
-}
 
 /// State that the handler of a request may modify besides its session.
 pub(super) struct PmixContext<'a, P: PmixStorage, S: Storage<Pmix = P>> {
@@ -113,83 +84,6 @@ pub(in crate::server) enum PmixEffect {
         code: i32,
         message: Excerpt,
     },
-}
-
-impl PmixShared<()> {
-    /// The state of a server without PMIx clients.
-    pub(in crate::server) const EMPTY: Self = Self {
-        namespaces: [],
-        collectives: [],
-        names: [],
-        events: [],
-        groups: [],
-        has_waiting_lookup: false,
-        contexts: 0,
-        asked: 0,
-        handed_up: 0,
-        has_collective_event: false,
-        has_modex_event: false,
-        allows_foreign: false,
-    };
-}
-
-impl<P: PmixStorage> PmixShared<P> {
-    /// The state of a server without jobs, and the table of its sessions.
-    pub(super) fn new(tables: PmixTables<P>) -> (Self, PmixSessionsOf<P>) {
-        let PmixTables { sessions, jobs: namespaces, collectives, names, events, groups } = tables;
-        let shared = Self {
-            namespaces,
-            collectives,
-            names,
-            events,
-            groups,
-            has_waiting_lookup: false,
-            contexts: 0,
-            asked: 0,
-            handed_up: 0,
-            has_collective_event: false,
-            has_modex_event: false,
-            allows_foreign: false,
-        };
-        (shared, sessions)
-    }
-
-    pub(super) fn namespace_mut(&mut self, job: JobId) -> Option<&mut NamespaceOf<P>> {
-        let at = self.place(job)?;
-        self.namespaces.get_mut(at)
-    }
-
-    pub(super) fn namespace(&self, job: JobId) -> Option<&NamespaceOf<P>> {
-        self.namespaces.get(self.place(job)?)
-    }
-
-    pub(super) fn rank_data(&self, proc: ProcId) -> Option<&RankData<P::Bytes>> {
-        self.namespace(proc.job)?.rank_data(proc.rank)
-    }
-
-    pub(super) fn rank_data_mut(&mut self, proc: ProcId) -> Option<&mut RankData<P::Bytes>> {
-        let ranks = self.namespace_mut(proc.job)?.ranks.as_mut();
-        let place = place_of(ranks, proc.rank)?;
-        ranks.get_mut(place)
-    }
-
-    /// Place of the namespace of another run.
-    pub(super) fn foreign_place(&self, nspace: &[u8]) -> Option<usize> {
-        let is_its = |foreign: &ForeignName<P::Bytes>| foreign.name() == nspace;
-        (0..self.namespaces.end()).find(|at| {
-            let namespace = self.namespaces.get(*at);
-            namespace.is_some_and(|of| of.foreign.as_ref().is_some_and(is_its))
-        })
-    }
-
-    /// Place of the namespace of a job. Most jobs and their namespaces are added together and have
-    /// the same number.
-    pub(super) fn place(&self, job: JobId) -> Option<usize> {
-        let is_its = |found: &NamespaceOf<P>| found.foreign.is_none() && found.job == job;
-        let is_its = |at: &usize| self.namespaces.get(*at).is_some_and(is_its);
-        let same = Some(job.0 as usize).filter(is_its);
-        same.or_else(|| (0..self.namespaces.end()).find(is_its))
-    }
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {

@@ -6,11 +6,10 @@
 //! gets that wait for it. Fetched data stays, as that of fences does.
 
 use super::context::PmixView;
-use super::modex::{PendingFetches, RankData};
-use super::remote_modex::record_of;
-use super::response::PmixResponse;
+use super::rank_data::{PendingFetches, RankData, record_of};
 use super::server::{PmixServer, PmixServerRef};
-use super::storage::PmixStorage;
+use super::session::PmixResponse;
+use super::tables::PmixStorage;
 use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::member::Member;
 use crate::server::roster::ranked;

@@ -5,15 +5,15 @@
 //! read slowly, or never, are thereby bounded by the size of the cache and by the number of
 //! notifications pending at once; events that have dropped out of the cache by then are lost.
 
-use super::cached_event::{CACHED_MAX, CachedEvent, Notification, affected, procs};
-use super::collective::ListedProc;
-use super::context::{PmixContext, PmixShared, PmixView};
-use super::registrations::{EventRegistration, REGISTRATIONS_MAX};
-use super::response::{PendingRequest, PmixResponse};
+use super::context::{PmixContext, PmixView};
+use super::event_cache::{
+    CACHED_MAX, CachedEvent, EventRegistration, Notification, REGISTRATIONS_MAX, affected, procs,
+};
+use super::procs::ListedProc;
 use super::server::PmixServer;
-use super::session::PmixPeerState;
+use super::session::{PendingRequest, PmixPeerState, PmixResponse};
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
-use super::storage::{PmixSessionStateOf, PmixStorage};
+use super::tables::{PmixSessionStateOf, PmixShared, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::Storage;
 use crate::server::session::{SessionPhase, SessionState};

@@ -3,13 +3,11 @@
 //! In PMIx a process may request several fences without waiting for their ends; a fence may have a
 //! deadline; and it completes without ranks that are gone, with `PARTIAL_SUCCESS`.
 
-use super::collective::CollectiveKind;
 use super::collective_request::{CollectiveRequest, Participants};
 use super::context::{PmixContext, PmixEffect};
-use super::response::PmixResponse;
 use super::server::PmixServer;
-use super::session::QueuedFence;
-use super::storage::{PmixSessionStateOf, PmixStorage};
+use super::session::{PmixResponse, QueuedFence};
+use super::tables::{CollectiveKind, PmixSessionStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::Storage;
 use crate::server::job::{FenceEntry, Job};

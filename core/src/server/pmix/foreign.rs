@@ -7,15 +7,14 @@
 //! ([`PmixServer::add_foreign_job`]), as those that have sent their descriptions and data. A get about such a
 //! job never waits: its processes are out of reach.
 
-use super::collective::CollectiveKind;
 use super::collective_request::{CollectiveRequest, Participants};
 use super::context::{PmixContext, PmixEffect, PmixView};
 use super::get::Requester;
-use super::namespace::{Namespace, is_description};
-use super::response::PmixResponse;
+use super::namespace::{ForeignName, Namespace, is_description};
 use super::server::PmixServer;
+use super::session::PmixResponse;
 use super::shared_bytes::{SharedBytes, copy_bytes};
-use super::storage::{NamespaceOf, PmixSessionStateOf, PmixStorage, RanksOf};
+use super::tables::{CollectiveKind, NamespaceOf, PmixSessionStateOf, PmixStorage, RanksOf};
 use crate::error::{Malformed, Misuse};
 use crate::ids::{Excerpt, JobId, ProcId, Rank};
 use crate::server::{RemoteError, Storage};
@@ -24,16 +23,6 @@ use crate::store::BlockError;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::request::{Collective, Get};
 use crate::wire::pmix::{List, Proc, WILDCARD};
-
-/// A namespace of another run.
-#[derive(Clone, Debug)]
-pub(super) struct ForeignName<B> {
-    name: B,
-    /// Number of ranks.
-    size: u32,
-    /// Number of connects that have not been undone.
-    connects: u32,
-}
 
 /// Description of a job of another run.
 #[derive(Clone, Debug)]
@@ -64,12 +53,6 @@ pub struct ForeignRanks<'a> {
     /// The namespace.
     pub nspace: &'a [u8],
     ranks: &'a [u8],
-}
-
-impl<B: AsRef<[u8]>> ForeignName<B> {
-    pub(super) fn name(&self) -> &[u8] {
-        self.name.as_ref()
-    }
 }
 
 impl<'a> ForeignProcs<'a> {
@@ -311,14 +294,14 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
         let requester = Requester::new(peer, state.protocol.format);
         let reserved = get.key.filter(|key| keys::is_reserved(key));
         if get.rank == WILDCARD {
-            return namespace.answer_job(requester, get.nspace, reserved);
+            return namespace.answer_job(state.protocol.format, get.nspace, reserved);
         }
         let owner = Proc { nspace: get.nspace, rank: get.rank };
         if get.rank >= size {
             return not_found;
         }
         if let Some(key) = reserved {
-            return namespace.answer_rank(requester, owner, key);
+            return namespace.answer_rank(state.protocol.format, owner, key);
         }
         let blob = namespace.remote.find(Rank(get.rank)).filter(|blob| blob.has(get.key));
         blob.map_or(not_found, |blob| {

@@ -1,9 +1,9 @@
 //! Requests that servers of all nodes handle: events, and members that leave a group.
 
 use super::context::PmixEffect;
-use super::remote_modex;
+use super::rank_data::{format_number, numbered_format};
 use super::server::{PmixServer, PmixServerRef};
-use super::storage::PmixStorage;
+use super::tables::PmixStorage;
 use crate::error::{Malformed, Misuse};
 use crate::ids::{ProcId, SessionId};
 use crate::server::{RemoteError, Storage};
@@ -30,7 +30,7 @@ impl<'a> ForwardedRequest<'a> {
     ///
     /// [`Malformed`] for anything else, and for an unknown wire format.
     pub fn read(&self) -> Result<Request<'a>, Malformed> {
-        let format = remote_modex::format(self.format);
+        let format = numbered_format(self.format);
         let format = format.ok_or(Malformed::new(0, "a known wire format"))?;
         Request::read(Unpacker::new(self.body, format))
     }
@@ -42,7 +42,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     pub fn forwarded(self, id: SessionId) -> Option<ForwardedRequest<'a>> {
         let session = self.sessions.pmix(id)?;
         let held = session.inbox.as_slice().get(..session.state.lifecycle.held_len?)?;
-        let format = remote_modex::number(session.state.protocol.format);
+        let format = format_number(session.state.protocol.format);
         let peer = session.state.protocol.peer?;
         Some(ForwardedRequest { peer, format, body: held.get(Header::BYTES..)? })
     }
@@ -61,7 +61,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         }
         let malformed = |error| RemoteError::Block(BlockError::Malformed(error));
         let unknown = Malformed::new(0, "a request for all nodes");
-        let format = remote_modex::format(format).ok_or(malformed(unknown))?;
+        let format = numbered_format(format).ok_or(malformed(unknown))?;
         match Request::read(Unpacker::new(body, format)).map_err(malformed)? {
             Request::Notify { code, range, infos } => {
                 // Without room for the event its clients do not receive it, as on its own node.

@@ -1,19 +1,19 @@
 //! Gets: data of a process or of a job, answered at once or when it is committed.
 
-use super::collective::ListedProc;
-use super::context::{PmixContext, PmixShared, PmixView};
-use super::modex::{ModexBlob, RankData};
+use super::context::{PmixContext, PmixView};
 use super::namespace::Namespace;
-use super::response::PmixResponse;
+use super::procs::ListedProc;
+use super::rank_data::{ModexBlob, RankData};
 use super::server::PmixServer;
+use super::session::PmixResponse;
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
-use super::storage::{PmixSessionStateOf, PmixStorage};
+use super::tables::{PmixSessionStateOf, PmixShared, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::time::Duration;
 use crate::wire::pmix::names::{Status, keys, scope};
 use crate::wire::pmix::request::Get;
-use crate::wire::pmix::{Format, Kval, Proc, Type, ranks};
+use crate::wire::pmix::{Format, Proc, Type, ranks};
 
 /// Process that sends a get, and its wire format.
 #[derive(Clone, Copy)]
@@ -246,13 +246,17 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
         let others = self.pmix.namespace(target.job).filter(|_| requester.peer.job != target.job);
         let reserved = target.key.filter(|key| keys::is_reserved(key));
         if target.rank == ranks::WILDCARD {
-            return Some(namespace.answer_job(requester, nspace, reserved));
+            return Some(namespace.answer_job(requester.format, nspace, reserved));
         }
         if let Some(key) = reserved {
             if !job.ranks().contains(&target.rank) {
                 return not_found;
             }
-            return Some(namespace.answer_rank(requester, Proc { nspace, rank: target.rank }, key));
+            return Some(namespace.answer_rank(
+                requester.format,
+                Proc { nspace, rank: target.rank },
+                key,
+            ));
         }
         let ranks = match target.rank {
             ranks::UNDEF => job.ranks(),
@@ -316,52 +320,6 @@ impl Requester {
             .ok_or(Status::NOMEM),
         };
         answer.map_or_else(PmixResponse::Status, PmixResponse::Body)
-    }
-}
-
-impl<B: SharedBytes, M: AsRef<[RankData<B>]>> Namespace<B, M> {
-    /// Answers a get about the job, or about a reserved key of it.
-    pub(super) fn answer_job(
-        &self,
-        requester: Requester,
-        nspace: &[u8],
-        reserved: Option<&[u8]>,
-    ) -> PmixResponse<B> {
-        if reserved.is_some_and(|key| self.find(ranks::WILDCARD, key).is_none()) {
-            return PmixResponse::Status(Status::NOT_FOUND);
-        }
-        PmixResponse::body(pack(requester.format, |to| {
-            to.one(Type::STATUS).i32(Status::SUCCESS.0);
-            self.write_object(nspace, to);
-        }))
-    }
-
-    /// Answers a get about a reserved key of a rank that exists.
-    pub(super) fn answer_rank(
-        &self,
-        requester: Requester,
-        owner: Proc<'_>,
-        key: &[u8],
-    ) -> PmixResponse<B> {
-        let Some(value) = self.find(owner.rank, key) else {
-            return PmixResponse::Status(Status::NOT_FOUND);
-        };
-        // All values of the process, so that the client sends one request.
-        let of_rank = self.of_rank(owner.rank).filter(|kvals| kvals.clone().find(key).is_some());
-        PmixResponse::body(pack(requester.format, |to| {
-            to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
-                owner.write(to.one(Type::PROC));
-                // The server packed the description, so no value has an unknown type.
-                match &of_rank {
-                    Some(kvals) => kvals.clone().map_while(Result::ok).for_each(|kval| {
-                        let _ = kval.write(to);
-                    }),
-                    None => {
-                        let _ = Kval { key, value }.write(to);
-                    }
-                }
-            });
-        }))
     }
 }
 

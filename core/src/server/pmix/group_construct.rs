@@ -2,26 +2,25 @@
 //! number of leaders and the members they add. Contributions of the participants are stored as
 //! values qualified by the context id of the group.
 
-use super::collective::{
-    CollectiveKind, CollectiveUplink, ListedProc, OpenCollective, count_procs, pack_sorted,
-    unpack_procs,
-};
 use super::collective_uplink::CollectiveEnd;
 use super::context::{PmixContext, PmixView};
-use super::group::ProcessGroup;
 use super::group_participant::{
-    GroupParticipant, TOLERANT, WANTS_CONTEXT, WATCHED, participants, write_participant,
+    GroupParticipant, TOLERANT, WANTS_CONTEXT, WATCHED, leaders, named, participants, write_info,
+    write_participant,
 };
-use super::response::PmixResponse;
+use super::procs::{ListedProc, count_procs, pack_sorted, unpack_procs};
 use super::server::{PmixServer, PmixServerRef};
+use super::session::PmixResponse;
 use super::shared_bytes::pack;
-use super::storage::{PmixSessionStateOf, PmixStorage};
+use super::tables::{
+    CollectiveKind, CollectiveUplink, OpenCollective, PmixSessionStateOf, PmixStorage, ProcessGroup,
+};
 use crate::ids::{ProcId, Rank};
 use crate::server::Storage;
 use crate::storage::Slots;
-use crate::wire::pmix::names::{Status, keys};
+use crate::wire::pmix::names::Status;
 use crate::wire::pmix::request::{self, Request};
-use crate::wire::pmix::{Format, Info, List, Packer, Proc, Release, Type, Unpacker};
+use crate::wire::pmix::{Format, Info, Packer, Proc, Release, Type, Unpacker};
 
 /// A group whose participants have all joined.
 pub(super) struct ConstructedGroup<B> {
@@ -312,31 +311,4 @@ fn construct_request<P: PmixStorage>(
         Request::GroupConstruct { group, .. } => Some((state.protocol.peer?, group)),
         _ => None,
     }
-}
-
-/// Number of leaders, if the request is of a leader.
-pub(super) fn leaders(group: &request::Collective<'_>) -> Option<u64> {
-    let number = group.infos.find(keys::GROUP_BOOTSTRAP)?.number()?;
-    u64::try_from(number).ok().filter(|number| *number > 0)
-}
-
-/// Processes that a leader names besides itself: those it lists, and those it adds.
-pub(super) fn named<'a>(
-    group: &request::Collective<'a>,
-) -> impl Iterator<Item = Proc<'a>> + use<'a> {
-    let added = group.infos.find(keys::GROUP_ADD_MEMBERS);
-    let added = added.and_then(|added| added.array()).map(|added| added.procs());
-    group.procs.procs().chain(added.into_iter().flatten())
-}
-
-/// Contribution of a process, if any.
-pub(super) fn contribution<'a>(group: &request::Collective<'a>) -> Option<List<'a>> {
-    group.infos.find(keys::GROUP_INFO)?.array().filter(|list| list.of == Type::INFO)
-}
-
-/// Writes an info as it stands inside other values.
-pub(super) fn write_info(info: &Info<'_>, flags: u32, to: &mut Packer<'_>) {
-    to.text(Some(info.key)).u32(flags).of(info.value.of);
-    // It was read as a value of this type, so writing succeeds.
-    let _ = info.value.write(to);
 }

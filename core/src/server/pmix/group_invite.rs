@@ -15,13 +15,12 @@
 //! fence of the group before CONSTRUCT_COMPLETE: the name of an open invitation stands for the inviter and
 //! all invited processes.
 
-use super::cached_event::procs;
-use super::collective::{ListedProc, pack_sorted, unpack_procs};
 use super::context::{PmixContext, PmixView};
-use super::group::ProcessGroup;
+use super::event_cache::procs;
 use super::groups::NAME_BYTES;
+use super::procs::{ListedProc, pack_sorted, unpack_procs};
 use super::shared_bytes::copy_bytes;
-use super::storage::PmixStorage;
+use super::tables::{PmixStorage, ProcessGroup};
 use crate::ids::ProcId;
 use crate::server::Storage;
 use crate::storage::Slots;

@@ -6,10 +6,9 @@
 //! SIZE number of leaders, or 0  SIZE number of processes that this one names as a leader  PROC for each
 //! ```
 
-use super::group_construct::{contribution, leaders, named, write_info};
 use crate::error::Malformed;
 use crate::wire::pmix::names::{flags, keys};
-use crate::wire::pmix::{Format, Info, Packer, Proc, Type, Unpacker, request};
+use crate::wire::pmix::{Format, Info, List, Packer, Proc, Type, Unpacker, request};
 
 /// A participant that has joined, on any node.
 #[derive(Clone, Copy, Debug)]
@@ -141,10 +140,39 @@ pub(super) fn check_participants(records: &[u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
+/// Number of leaders, if the request is of a leader.
+pub(super) fn leaders(group: &request::Collective<'_>) -> Option<u64> {
+    let number = group.infos.find(keys::GROUP_BOOTSTRAP)?.number()?;
+    u64::try_from(number).ok().filter(|number| *number > 0)
+}
+
+/// Processes that a leader names besides itself: those it lists, and those it adds.
+pub(super) fn named<'a>(
+    group: &request::Collective<'a>,
+) -> impl Iterator<Item = Proc<'a>> + use<'a> {
+    let added = group.infos.find(keys::GROUP_ADD_MEMBERS);
+    let added = added.and_then(|added| added.array()).map(|added| added.procs());
+    group.procs.procs().chain(added.into_iter().flatten())
+}
+
+/// Contribution of a process, if any.
+pub(super) fn contribution<'a>(group: &request::Collective<'a>) -> Option<List<'a>> {
+    group.infos.find(keys::GROUP_INFO)?.array().filter(|list| list.of == Type::INFO)
+}
+
+/// Writes an info as it stands inside other values.
+pub(super) fn write_info(info: &Info<'_>, flags: u32, to: &mut Packer<'_>) {
+    to.text(Some(info.key)).u32(flags).of(info.value.of);
+    // It was read as a value of this type, so writing succeeds.
+    let _ = info.value.write(to);
+}
+
 /// A group without those that are gone will do.
 pub(super) const TOLERANT: u8 = 1;
+
 /// Members are notified of the end of a member.
 pub(super) const WATCHED: u8 = 2;
+
 /// The group gets a context id.
 pub(super) const WANTS_CONTEXT: u8 = 4;
 

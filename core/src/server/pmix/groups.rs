@@ -3,27 +3,23 @@
 //! A group is made when all of its members have requested it ([`group_construct`](super::group_construct)),
 //! or by an invitation, whose events the server reads ([`group_invite`](super::group_invite)).
 
-use super::cached_event::Notification;
-use super::collective::{
-    CollectiveKind, ListedProc, OpenCollective, count_procs, pack_procs, unpack_procs,
-};
 use super::collective_request::{CollectiveRequest, Participants};
 use super::context::{PmixContext, PmixEffect, PmixView};
 use super::directives::has_unknown_required;
-use super::group_construct::leaders;
+use super::event_cache::Notification;
+use super::group_participant::leaders;
+use super::procs::{ListedProc, count_procs, pack_procs, unpack_procs};
 use super::rank_set::is_of_node;
-use super::response::{PendingRequest, PmixResponse};
 use super::server::PmixServer;
-use super::session::PmixPeerState;
+use super::session::{PendingRequest, PmixPeerState, PmixResponse};
 use super::shared_bytes::{SharedBytes, copy_bytes};
-use super::storage::{PmixSessionStateOf, PmixStorage};
+use super::tables::{CollectiveKind, OpenCollective, PmixSessionStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId};
 use crate::server::Storage;
 use crate::server::session::SessionState;
 use crate::storage::Slots;
 use crate::wire::pmix::names::{Status, keys, range};
-use crate::wire::pmix::request;
-use crate::wire::pmix::{List, Packer, Proc, Release, Type, Unpacker, WILDCARD};
+use crate::wire::pmix::{List, Packer, Proc, Release, Type, Unpacker, WILDCARD, request};
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Handles a request to construct a group.

@@ -3,12 +3,10 @@
 
 use super::namespace::Namespace;
 use super::publish::EndedPublisher;
-use super::response::PmixResponse;
 use super::server::{PmixServer, PmixServerRef};
-use super::session::{PmixFraming, PmixPeerState};
-use super::sessions::UnfinishedLimits;
+use super::session::{PmixFraming, PmixPeerState, PmixResponse, UnfinishedLimits};
 use super::shared_bytes::pack;
-use super::storage::{PendingOf, PmixPeerStateOf, PmixStorage, RanksOf};
+use super::tables::{PendingOf, PmixPeerStateOf, PmixStorage, RanksOf};
 use crate::error::{Misuse, PeerError};
 use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::member::{Member, Phase};

@@ -1,9 +1,9 @@
 //! Effects of messages of PMIx clients, their output, and the end of their sessions.
 
 use super::context::PmixEffect;
-use super::response::{PendingRequest, PmixResponse};
 use super::server::PmixServer;
-use super::storage::PmixStorage;
+use super::session::{PendingRequest, PmixResponse};
+use super::tables::PmixStorage;
 use crate::error::{Full, PeerError};
 use crate::ids::{ProcId, SessionId};
 use crate::server::member::Phase;

@@ -24,8 +24,6 @@
 //! reported as an [`Event`](super::Event); the owner reads the request in place, and answers it.
 //! Calls that only PMIx has are lent by [`Server::pmix`] and [`Server::pmix_ref`].
 
-mod cached_event;
-mod collective;
 mod collective_request;
 mod collective_uplink;
 mod commit;
@@ -33,12 +31,12 @@ mod completion;
 mod context;
 mod direct_modex;
 mod directives;
+mod event_cache;
 mod events;
 mod fence;
 mod foreign;
 mod forward;
 mod get;
-mod group;
 mod group_construct;
 mod group_invite;
 mod group_participant;
@@ -46,55 +44,51 @@ mod groups;
 mod heartbeat;
 mod host;
 mod input;
-mod modex;
 mod name_service;
 mod namespace;
 mod output;
+mod procs;
 mod publish;
-mod published_value;
 mod query;
+mod rank_data;
 mod rank_set;
 mod realm;
-mod registrations;
 mod remote_modex;
 mod resolve;
-mod response;
 mod server;
 mod session;
 mod sessions;
 mod shared_bytes;
 mod shared_store;
 mod state;
-mod storage;
+mod tables;
 mod tool;
 mod waits;
 
-pub use cached_event::{CachedEvent, Notification};
-pub use collective::{CollectiveKind, OpenCollective};
 pub use collective_uplink::{CollectiveEnd, CollectivePart, collective_blocks};
 pub use direct_modex::{ModexAnswer, ModexRequest};
+pub use event_cache::{CachedEvent, Notification};
 pub use foreign::{ForeignJob, ForeignProcs, ForeignRanks};
 pub use forward::ForwardedRequest;
-pub use group::ProcessGroup;
 pub use group_participant::{GroupParticipant, participants as group_participants};
-pub use modex::{ModexBlob, RankData};
 pub use name_service::NamesReply;
 pub use namespace::Namespace;
 pub use output::ForwardedOutput;
 pub use publish::EndedPublisher;
-pub use published_value::PublishedValue;
 pub use query::QueryItem;
-pub use response::PendingRequest;
+pub use rank_data::{ModexBlob, RankData};
 pub use server::{PmixServer, PmixServerRef};
-pub use session::PmixPeerState;
-pub use sessions::UnfinishedLimits;
+pub use session::{PendingRequest, PmixPeerState, UnfinishedLimits};
 pub use shared_bytes::SharedBytes;
 pub use shared_store::CommittedData;
-pub use storage::{PmixPeerStateOf, PmixSessionOf, PmixStorage, PmixTables};
+pub use tables::{
+    CollectiveKind, OpenCollective, PmixPeerStateOf, PmixSessionOf, PmixStorage, PmixTables,
+    ProcessGroup, PublishedValue,
+};
 pub use waits::PmixWait;
 
-pub(super) use self::context::{PmixEffect, PmixShared};
-pub(super) use self::storage::PmixSessionsOf;
+pub(super) use self::context::PmixEffect;
+pub(super) use self::tables::{PmixSessionsOf, PmixShared};
 
 use self::context::{PmixContext, PmixView};
 use super::session_table::SessionTable;

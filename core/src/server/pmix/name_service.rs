@@ -2,11 +2,11 @@
 
 use super::forward::ForwardedRequest;
 use super::publish::{EndedPublisher, NamesRequester};
-use super::remote_modex;
-use super::response::PmixResponse;
+use super::rank_data::numbered_format;
 use super::server::{PmixServer, PmixServerRef};
+use super::session::PmixResponse;
 use super::shared_bytes::{copy_bytes, pack};
-use super::storage::PmixStorage;
+use super::tables::PmixStorage;
 use crate::error::Misuse;
 use crate::ids::{JobId, SessionId};
 use crate::server::Storage;
@@ -40,7 +40,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         node: u32,
     ) -> NamesReply<P::Bytes> {
         let ForwardedRequest { peer, format, body } = request;
-        let format = remote_modex::format(format).unwrap_or(Format::PLAIN);
+        let format = numbered_format(format).unwrap_or(Format::PLAIN);
         let requester = NamesRequester { peer, format, node: Some(node) };
         let response = match Request::read(Unpacker::new(body, format)) {
             Ok(Request::Publish { infos, .. }) => {

@@ -1,15 +1,13 @@
 //! Job-level information of PMIx clients: their own job and, on request, others.
 
-use super::foreign::ForeignName;
-use super::modex::RankData;
-use super::remote_modex::RemoteModex;
-use super::response::PmixResponse;
+use super::rank_data::{RankData, RemoteModex};
+use super::session::PmixResponse;
 use super::shared_bytes::{SharedBytes, pack};
 use crate::ids::{JobId, Rank};
 use crate::server::roster::place_of;
-use crate::wire::pmix::names::keys;
+use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::{
-    Format, Info, Kval, Kvals, Packer, Proc, Release, Type, Unpacker, WILDCARD,
+    Format, Info, Kval, Kvals, Packer, Proc, Release, Type, Unpacker, Value, WILDCARD,
 };
 
 /// A job as PMIx clients see it.
@@ -149,7 +147,7 @@ where
 
     /// Finds the value of a key for a rank in the job description. The value of the process
     /// precedes those of the job, its node and its application.
-    pub(super) fn find(&self, rank: u32, key: &[u8]) -> Option<crate::wire::pmix::Value<'_>> {
+    pub(super) fn find(&self, rank: u32, key: &[u8]) -> Option<Value<'_>> {
         let kvals = || Kvals::new(self.info.as_ref(), Format::PLAIN).map_while(Result::ok);
         let of_rank = self.of_rank(rank).and_then(|kvals| kvals.find(key));
         let of_job = || kvals().find(|kval| kval.key == key).map(|kval| kval.value);
@@ -299,6 +297,68 @@ fn write_blob(rank: u32, kvals: Kvals<'_>, only: Option<&[&[u8]]>, to: &mut Pack
             let _ = kval.write(to);
         }
     });
+}
+
+/// A namespace of another run.
+#[derive(Clone, Debug)]
+pub(super) struct ForeignName<B> {
+    pub(super) name: B,
+    /// Number of ranks.
+    pub(super) size: u32,
+    /// Number of connects that have not been undone.
+    pub(super) connects: u32,
+}
+
+impl<B: AsRef<[u8]>> ForeignName<B> {
+    pub(super) fn name(&self) -> &[u8] {
+        self.name.as_ref()
+    }
+}
+
+impl<B: SharedBytes, M: AsRef<[RankData<B>]>> Namespace<B, M> {
+    /// Answers a get about the job, or about a reserved key of it.
+    pub(super) fn answer_job(
+        &self,
+        format: Format,
+        nspace: &[u8],
+        reserved: Option<&[u8]>,
+    ) -> PmixResponse<B> {
+        if reserved.is_some_and(|key| self.find(WILDCARD, key).is_none()) {
+            return PmixResponse::Status(Status::NOT_FOUND);
+        }
+        PmixResponse::body(pack(format, |to| {
+            to.one(Type::STATUS).i32(Status::SUCCESS.0);
+            self.write_object(nspace, to);
+        }))
+    }
+
+    /// Answers a get about a reserved key of a rank that exists.
+    pub(super) fn answer_rank(
+        &self,
+        format: Format,
+        owner: Proc<'_>,
+        key: &[u8],
+    ) -> PmixResponse<B> {
+        let Some(value) = self.find(owner.rank, key) else {
+            return PmixResponse::Status(Status::NOT_FOUND);
+        };
+        // All values of the process, so that the client sends one request.
+        let of_rank = self.of_rank(owner.rank).filter(|kvals| kvals.clone().find(key).is_some());
+        PmixResponse::body(pack(format, |to| {
+            to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
+                owner.write(to.one(Type::PROC));
+                // The server packed the description, so no value has an unknown type.
+                match &of_rank {
+                    Some(kvals) => kvals.clone().map_while(Result::ok).for_each(|kval| {
+                        let _ = kval.write(to);
+                    }),
+                    None => {
+                        let _ = Kval { key, value }.write(to);
+                    }
+                }
+            });
+        }))
+    }
 }
 
 /// Keys about other ranks in a description. Open MPI 4.1 and 5.0 use the host name of a peer only

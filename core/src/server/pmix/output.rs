@@ -2,10 +2,10 @@
 //!
 //! The owner has the output, so it also holds the requests and what is left to be sent.
 
-use super::response::PmixResponse;
 use super::server::PmixServer;
+use super::session::PmixResponse;
 use super::shared_bytes::pack;
-use super::storage::PmixStorage;
+use super::tables::PmixStorage;
 use crate::error::Misuse;
 use crate::ids::SessionId;
 use crate::server::Storage;

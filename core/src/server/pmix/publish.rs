@@ -5,11 +5,10 @@
 //! too.
 
 use super::context::{PmixContext, PmixView};
-use super::published_value::PublishedValue;
-use super::response::PmixResponse;
 use super::server::PmixServer;
+use super::session::PmixResponse;
 use super::shared_bytes::{copy_bytes, pack};
-use super::storage::{PmixSessionStateOf, PmixStorage};
+use super::tables::{PmixSessionStateOf, PmixStorage, PublishedValue};
 use crate::ids::{JobId, ProcId, SessionId, check_service};
 use crate::limits::VALUE_BYTES;
 use crate::server::Storage;

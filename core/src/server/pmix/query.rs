@@ -4,13 +4,13 @@
 //! descriptions and committed data; the owner adds the rest (process ids, process states) when it
 //! answers.
 
-use super::collective::count_procs;
 use super::context::PmixView;
-use super::modex::ModexBlob;
-use super::response::PmixResponse;
+use super::procs::count_procs;
+use super::rank_data::ModexBlob;
 use super::server::PmixServer;
+use super::session::PmixResponse;
 use super::shared_bytes::pack;
-use super::storage::{NamespaceOf, PmixSessionStateOf, PmixStorage};
+use super::tables::{NamespaceOf, PmixSessionStateOf, PmixStorage};
 use crate::error::Misuse;
 use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::Storage;

@@ -6,9 +6,9 @@
 //! | `LOCAL_PEERS` | those of the namespace on the node of the process that has written the list |
 //! | `LOCAL_NODE` | those of every namespace there; tools are none of them |
 
-use super::collective::ListedProc;
 use super::context::PmixView;
-use super::storage::PmixStorage;
+use super::procs::ListedProc;
+use super::tables::PmixStorage;
 use crate::ids::{JobId, ProcId};
 use crate::server::Storage;
 use crate::wire::pmix::{Proc, WILDCARD, ranks};

@@ -1,12 +1,12 @@
 //! Gets about a realm (node, application, session), and refreshed data of a process.
 
 use super::context::PmixView;
-use super::modex::RankData;
 use super::namespace::Namespace;
 use super::query::is_node;
-use super::response::PmixResponse;
+use super::rank_data::RankData;
+use super::session::PmixResponse;
 use super::shared_bytes::{SharedBytes, pack};
-use super::storage::{NamespaceOf, PmixSessionStateOf, PmixStorage};
+use super::tables::{NamespaceOf, PmixSessionStateOf, PmixStorage};
 use crate::ids::{ProcId, Rank};
 use crate::server::Storage;
 use crate::wire::pmix::names::{Status, keys};

@@ -2,9 +2,9 @@
 
 use super::context::PmixView;
 use super::query::is_named;
-use super::response::PmixResponse;
+use super::session::PmixResponse;
 use super::shared_bytes::pack;
-use super::storage::{PmixSessionStateOf, PmixStorage};
+use super::tables::{PmixSessionStateOf, PmixStorage};
 use crate::ids::ProcId;
 use crate::server::Storage;
 use crate::wire::pmix::names::{Status, keys};

@@ -1,7 +1,7 @@
 //! The PMIx part of a server: its calls for the owner, and the sessions of a process.
 
 use super::context::{PmixContext, PmixView};
-use super::storage::{PmixSessionStateOf, PmixStorage};
+use super::tables::{PmixSessionStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::Storage;
 use crate::server::session_table::SessionTable;

@@ -1,29 +1,12 @@
 //! Sessions of PMIx clients in the table of the server.
 
-use super::response::PmixResponse;
-use super::storage::{PmixSessionStateOf, PmixStorage};
+use super::session::{PmixResponse, UnfinishedLimits};
+use super::tables::{PmixSessionStateOf, PmixStorage};
 use crate::ids::SessionId;
 use crate::server::Storage;
 use crate::server::session::Session;
 use crate::server::session_table::{READY, SessionTable};
 use crate::storage::Buffer;
-
-/// Limits of what inboxes hold together; each inbox has its own besides.
-///
-/// A rank may have several connections, as its threads and children do, so that the limit of one inbox
-/// does not bound what a rank makes the server hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnfinishedLimits {
-    /// Number of bytes in all connections of one rank.
-    pub rank_bytes: usize,
-    /// Number of bytes in all connections.
-    pub all_bytes: usize,
-}
-
-impl UnfinishedLimits {
-    /// No limits besides those of the inboxes.
-    pub const NONE: Self = Self { rank_bytes: usize::MAX, all_bytes: usize::MAX };
-}
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> SessionTable<S> {
     pub(in crate::server) fn state(&self, id: SessionId) -> Option<&PmixSessionStateOf<P>> {

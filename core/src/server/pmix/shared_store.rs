@@ -5,7 +5,7 @@
 //! all other clients.
 
 use super::server::{PmixServer, PmixServerRef};
-use super::storage::PmixStorage;
+use super::tables::PmixStorage;
 use crate::error::Misuse;
 use crate::ids::{JobId, ProcId, SessionId};
 use crate::server::Storage;

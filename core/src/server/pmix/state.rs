@@ -13,14 +13,11 @@
 //! | Open | a body that is no request | status -27 | Open |
 //! | Leaving, Broken, Ended | any | discarded | |
 
-use super::collective::CollectiveKind;
-
 use super::context::{PmixContext, PmixEffect};
-use super::directives;
-use super::response::PmixResponse;
+use super::session::PmixResponse;
 use super::shared_bytes::copy_bytes;
-use super::storage::{PmixSessionStateOf, PmixStorage};
-use super::tool;
+use super::tables::{CollectiveKind, PmixSessionStateOf, PmixStorage};
+use super::{directives, tool};
 use crate::command::Verb;
 use crate::error::PeerError;
 use crate::ids::{Excerpt, JobId, ProcId, Rank};

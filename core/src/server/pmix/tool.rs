@@ -8,7 +8,7 @@ use super::context::{PmixEffect, PmixView};
 use super::server::{PmixServer, PmixServerRef};
 use super::shared_bytes::SharedBytes;
 use super::state::claimed_user;
-use super::storage::{PmixSessionStateOf, PmixStorage};
+use super::tables::{PmixSessionStateOf, PmixStorage};
 use crate::error::{Misuse, PeerError};
 use crate::ids::{JobId, KvsName, ProcId, Rank, SessionId};
 use crate::server::Storage;

@@ -1,11 +1,11 @@
 //! Pending operations of PMIx clients, like [`Server::waits`](crate::server::Server::waits) for the
 //! other generations.
 
-use super::collective::{CollectiveKind, ListedProc, OpenCollective, count_procs, unpack_procs};
 use super::foreign::ForeignProcs;
-use super::response::PmixResponse;
+use super::procs::{ListedProc, count_procs, unpack_procs};
 use super::server::PmixServerRef;
-use super::storage::PmixStorage;
+use super::session::PmixResponse;
+use super::tables::{CollectiveKind, OpenCollective, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::storage::Slots;

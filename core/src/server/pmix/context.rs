@@ -1,13 +1,17 @@
-//! State that requests of PMIx clients share, and its loans to their handlers.
+//! The PMIx part of a server as it is lent: to the owner with the sessions, and to the handler of a request
+//! without them.
 
 use super::procs::ListedProc;
-use super::tables::{NamespaceOf, PmixShared, PmixStorage};
+use super::session::{PmixResponse, UnfinishedLimits};
+use super::tables::{NamespaceOf, PmixSessionStateOf, PmixShared, PmixStorage};
 use crate::error::PeerError;
-use crate::ids::{Excerpt, JobId, ProcId, Rank};
+use crate::ids::{Excerpt, JobId, ProcId, Rank, SessionId};
 use crate::server::member::Member;
+use crate::server::session::Session;
+use crate::server::session_table::{READY, SessionTable};
 use crate::server::shared::Shared;
 use crate::server::{Job, JobOf, Storage};
-use crate::storage::Slots;
+use crate::storage::{Buffer, Slots};
 use crate::time::{Duration, Instant};
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::{List, WILDCARD};
@@ -179,3 +183,161 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> Clone for PmixView<'_, P, S> {
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> Copy for PmixView<'_, P, S> {}
+
+/// The PMIx part of a server ([`Server::pmix`](crate::server::Server::pmix)): the calls that only PMIx has.
+/// Input, output, events and deadlines of its sessions are those of the [`Server`](crate::server::Server).
+pub struct PmixServer<'a, P: PmixStorage, S: Storage<Pmix = P>> {
+    pub(super) sessions: &'a mut SessionTable<S>,
+    pub(super) context: PmixContext<'a, P, S>,
+}
+
+/// The same, read-only ([`Server::pmix_ref`](crate::server::Server::pmix_ref)).
+pub struct PmixServerRef<'a, P: PmixStorage, S: Storage<Pmix = P>> {
+    pub(super) sessions: &'a SessionTable<S>,
+    pub(super) view: PmixView<'a, P, S>,
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
+    pub(super) fn as_ref(&self) -> PmixServerRef<'_, P, S> {
+        PmixServerRef { sessions: self.sessions, view: self.context.view() }
+    }
+
+    pub(super) fn common(&mut self) -> &mut Shared<S> {
+        self.context.common
+    }
+
+    /// Ends the fence of a job, and wakes its sessions.
+    pub(super) fn end_fence(&mut self, job: JobId) {
+        self.sessions.end_fence(self.context.common, job);
+    }
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
+    /// Links a session, which was admitted, to the other ones of its process.
+    pub(super) fn link(&mut self, id: SessionId, peer: ProcId) {
+        let last = self.as_ref().of_peer(peer).last().map(|(last, _)| last);
+        self.relink(peer, last, Some(id));
+    }
+
+    /// Removes a session from those of its process.
+    pub(super) fn unlink(&mut self, id: SessionId, peer: ProcId) {
+        let here = self.as_ref();
+        let next = here.sessions.state(id).and_then(|state| state.protocol.next_of_peer);
+        let before = here.of_peer(peer).find(|(_, state)| state.protocol.next_of_peer == Some(id));
+        let before = before.map(|(before, _)| before);
+        let is_first = here.of_peer(peer).next().is_some_and(|(first, _)| first == id);
+        if is_first || before.is_some() {
+            self.relink(peer, before, next);
+        }
+    }
+
+    fn relink(&mut self, peer: ProcId, before: Option<SessionId>, next: Option<SessionId>) {
+        match before {
+            Some(before) => {
+                if let Some(state) = self.sessions.state_mut(before) {
+                    state.protocol.next_of_peer = next;
+                }
+            }
+            None => {
+                if let Some(data) = self.context.pmix.rank_data_mut(peer) {
+                    data.first_session = next;
+                }
+            }
+        }
+    }
+}
+
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
+    /// The sessions of a rank, from its admission until they are closed, in the order of admission.
+    pub fn sessions(
+        self,
+        job: JobId,
+        rank: Rank,
+    ) -> impl Iterator<Item = SessionId> + use<'a, P, S> {
+        self.of_peer(ProcId { job, rank }).map(|(id, _)| id)
+    }
+
+    /// The sessions admitted as a process.
+    pub(super) fn of_peer(
+        self,
+        proc: ProcId,
+    ) -> impl Iterator<Item = (SessionId, &'a PmixSessionStateOf<P>)> {
+        let first = self.view.pmix.rank_data(proc).and_then(|data| data.first_session);
+        let state = move |id: &SessionId| self.sessions.state(*id)?.protocol.next_of_peer;
+        let ids = core::iter::successors(first, state);
+        ids.filter_map(move |id| Some((id, self.sessions.state(id)?)))
+    }
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> Clone for PmixServerRef<'_, P, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> Copy for PmixServerRef<'_, P, S> {}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> core::fmt::Debug for PmixServer<'_, P, S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("PmixServer").finish_non_exhaustive()
+    }
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> core::fmt::Debug for PmixServerRef<'_, P, S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("PmixServerRef").finish_non_exhaustive()
+    }
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> SessionTable<S> {
+    pub(in crate::server) fn state(&self, id: SessionId) -> Option<&PmixSessionStateOf<P>> {
+        self.pmix(id).map(|session| &session.state)
+    }
+
+    pub(super) fn state_mut(&mut self, id: SessionId) -> Option<&mut PmixSessionStateOf<P>> {
+        self.pmix_mut(id).map(|session| &mut session.state)
+    }
+
+    pub(super) fn states(&self) -> impl Iterator<Item = &PmixSessionStateOf<P>> {
+        self.pmix_ids().filter_map(|id| self.state(id))
+    }
+
+    /// Makes a response due.
+    pub(super) fn resolve(
+        &mut self,
+        id: SessionId,
+        place: usize,
+        response: PmixResponse<P::Bytes>,
+    ) {
+        if let Some(state) = self.state_mut(id) {
+            state.resolve(place, response);
+            self.push(READY, id);
+        }
+    }
+
+    /// The limit that all unfinished messages together exceed, if this session has a share in that.
+    pub(super) fn exceeded(&self, id: SessionId) -> Option<usize> {
+        let UnfinishedLimits { rank_bytes, all_bytes } = self.unfinished;
+        let own = self.pmix(id)?;
+        // Looking at all takes time, and short messages are no share worth it.
+        if own.inbox.as_slice().len() <= UNCOUNTED_BYTES.min(rank_bytes / 2) {
+            return None;
+        }
+        let (mut of_rank, mut of_all) = (0_usize, 0_usize);
+        for Session { inbox, state } in self.pmix_ids().filter_map(|id| self.pmix(id)) {
+            let held = inbox.as_slice().len();
+            of_all = of_all.saturating_add(held);
+            if state.protocol.peer.is_some() && state.protocol.peer == own.state.protocol.peer {
+                of_rank = of_rank.saturating_add(held);
+            }
+        }
+        match (of_rank > rank_bytes, of_all > all_bytes) {
+            (true, _) => Some(rank_bytes),
+            (_, true) => Some(all_bytes),
+            _ => None,
+        }
+    }
+}
+
+/// A session that holds less does not exceed a limit alone.
+const UNCOUNTED_BYTES: usize = 64 << 10;

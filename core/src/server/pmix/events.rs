@@ -5,12 +5,11 @@
 //! read slowly, or never, are thereby bounded by the size of the cache and by the number of
 //! notifications pending at once; events that have dropped out of the cache by then are lost.
 
-use super::context::{PmixContext, PmixView};
+use super::context::{PmixContext, PmixServer, PmixView};
 use super::event_cache::{
     CACHED_MAX, CachedEvent, EventRegistration, Notification, REGISTRATIONS_MAX, affected, procs,
 };
 use super::procs::ListedProc;
-use super::server::PmixServer;
 use super::session::{PendingRequest, PmixPeerState, PmixResponse};
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
 use super::tables::{PmixSessionStateOf, PmixShared, PmixStorage};

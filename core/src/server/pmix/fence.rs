@@ -3,9 +3,8 @@
 //! In PMIx a process may request several fences without waiting for their ends; a fence may have a
 //! deadline; and it completes without ranks that are gone, with `PARTIAL_SUCCESS`.
 
-use super::collective_request::{CollectiveRequest, Participants};
-use super::context::{PmixContext, PmixEffect};
-use super::server::PmixServer;
+use super::collectives::{CollectiveRequest, Participants};
+use super::context::{PmixContext, PmixEffect, PmixServer};
 use super::session::{PmixResponse, QueuedFence};
 use super::tables::{CollectiveKind, PmixSessionStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank, SessionId};

@@ -7,21 +7,19 @@
 //! ([`PmixServer::add_foreign_job`]), as those that have sent their descriptions and data. A get about such a
 //! job never waits: its processes are out of reach.
 
-use super::collective_request::{CollectiveRequest, Participants};
-use super::context::{PmixContext, PmixEffect, PmixView};
+use super::context::{PmixServer, PmixView};
 use super::get::Requester;
 use super::namespace::{ForeignName, Namespace, is_description};
-use super::server::PmixServer;
 use super::session::PmixResponse;
 use super::shared_bytes::{SharedBytes, copy_bytes};
 use super::tables::{CollectiveKind, NamespaceOf, PmixSessionStateOf, PmixStorage, RanksOf};
 use crate::error::{Malformed, Misuse};
-use crate::ids::{Excerpt, JobId, ProcId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::server::{RemoteError, Storage};
 use crate::storage::{Slots, copy};
 use crate::store::BlockError;
 use crate::wire::pmix::names::{Status, keys};
-use crate::wire::pmix::request::{Collective, Get};
+use crate::wire::pmix::request::Get;
 use crate::wire::pmix::{List, Proc, WILDCARD};
 
 /// Description of a job of another run.
@@ -173,42 +171,6 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
-    /// Joins a fence, connect or disconnect of these processes.
-    pub(super) fn join_listed(
-        &mut self,
-        state: &mut PmixSessionStateOf<P>,
-        tag: u32,
-        peer: ProcId,
-        (kind, collective): (CollectiveKind, &Collective<'_>),
-    ) -> PmixEffect {
-        let deadline = self.view().deadline(&collective.infos, None);
-        let request = CollectiveRequest::of(kind, &collective.procs, deadline);
-        match self.view().pack_foreign(&collective.procs) {
-            None => {
-                let mut names = collective.procs.procs().map(|proc| proc.nspace);
-                let unknown = names.find(|nspace| self.view().named(nspace).is_none());
-                match unknown.filter(|_| kind == CollectiveKind::Connect) {
-                    Some(nspace) => {
-                        state.push_response(tag, PmixResponse::Status(Status::NOT_FOUND));
-                        PmixEffect::UnknownJob { nspace: Excerpt::new(nspace.iter().copied()) }
-                    }
-                    None => self.join(state, tag, peer, request),
-                }
-            }
-            Some(Ok(others)) => {
-                let participants = Participants::Known(&collective.procs);
-                let name = Some(others.as_ref());
-                self.join(state, tag, peer, CollectiveRequest { name, participants, ..request })
-            }
-            Some(Err(status)) => {
-                state.push_response(tag, PmixResponse::Status(status));
-                PmixEffect::Nothing
-            }
-        }
-    }
-}
-
 impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     /// The job of another run with this name, and its number of ranks.
     pub(super) fn foreign(self, nspace: &[u8]) -> Option<(&'a NamespaceOf<P>, u32)> {
@@ -217,7 +179,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// Packs the listed processes of other runs; `None` without any, or if none can be reached.
-    fn pack_foreign(self, procs: &List<'_>) -> Option<Result<P::Bytes, Status>> {
+    pub(super) fn pack_foreign(self, procs: &List<'_>) -> Option<Result<P::Bytes, Status>> {
         if !self.pmix.allows_foreign {
             return None;
         }

@@ -1,8 +1,7 @@
 //! Requests that servers of all nodes handle: events, and members that leave a group.
 
-use super::context::PmixEffect;
+use super::context::{PmixEffect, PmixServer, PmixServerRef};
 use super::rank_data::{format_number, numbered_format};
-use super::server::{PmixServer, PmixServerRef};
 use super::tables::PmixStorage;
 use crate::error::{Malformed, Misuse};
 use crate::ids::{ProcId, SessionId};

@@ -1,17 +1,16 @@
 //! Gets: data of a process or of a job, answered at once or when it is committed.
 
-use super::context::{PmixContext, PmixView};
+use super::context::{PmixContext, PmixServer, PmixView};
 use super::namespace::Namespace;
 use super::procs::ListedProc;
 use super::rank_data::{ModexBlob, RankData};
-use super::server::PmixServer;
 use super::session::PmixResponse;
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
 use super::tables::{PmixSessionStateOf, PmixShared, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::time::Duration;
-use crate::wire::pmix::names::{Status, keys, scope};
+use crate::wire::pmix::names::{Status, flags, keys, scope};
 use crate::wire::pmix::request::Get;
 use crate::wire::pmix::{Format, Proc, Type, ranks};
 
@@ -39,53 +38,6 @@ pub(super) struct GetTarget<'a> {
     pub(super) key: Option<&'a [u8]>,
     /// Only what was put in this scope.
     scope: Option<u8>,
-}
-
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
-    /// Answers REQ.
-    pub(super) fn describe(
-        &mut self,
-        state: &PmixSessionStateOf<P>,
-        peer: ProcId,
-    ) -> PmixResponse<P::Bytes> {
-        let (Some(job), Some(namespace)) =
-            (self.common.job(peer.job), self.pmix.namespace_mut(peer.job))
-        else {
-            return PmixResponse::Status(Status::NOT_FOUND);
-        };
-        let format = (state.protocol.format, state.protocol.release);
-        let response = namespace.describe(
-            job.name().as_bytes(),
-            peer.rank,
-            format,
-            state.protocol.reads_store,
-        );
-        response.unwrap_or(PmixResponse::Status(Status::NOMEM))
-    }
-}
-
-impl<P: PmixStorage> PmixShared<P> {
-    /// Marks the process whose data a get waits for, so that other commits look for no gets.
-    fn set_awaited(&mut self, job: JobId, rank: u32) {
-        if rank == ranks::UNDEF {
-            if let Some(namespace) = self.namespace_mut(job) {
-                namespace.is_awaited = true;
-            }
-        } else if let Some(data) = self.rank_data_mut(ProcId { job, rank: Rank(rank) }) {
-            data.is_awaited = true;
-        } else if let Some(namespace) = self.namespace_mut(job) {
-            // A get waits for processes that exist, so this one is on another node.
-            namespace.is_remote_awaited = true;
-        }
-    }
-
-    /// Removes the marks of a process; true if there was one.
-    fn take_awaited(&mut self, proc: ProcId) -> bool {
-        let of_rank = self.rank_data_mut(proc).map(|data| &mut data.is_awaited);
-        let of_rank = of_rank.is_some_and(core::mem::take);
-        let of_any = self.namespace_mut(proc.job).map(|namespace| &mut namespace.is_awaited);
-        of_any.is_some_and(core::mem::take) || of_rank
-    }
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
@@ -194,6 +146,30 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     }
 }
 
+impl<P: PmixStorage> PmixShared<P> {
+    /// Marks the process whose data a get waits for, so that other commits look for no gets.
+    fn set_awaited(&mut self, job: JobId, rank: u32) {
+        if rank == ranks::UNDEF {
+            if let Some(namespace) = self.namespace_mut(job) {
+                namespace.is_awaited = true;
+            }
+        } else if let Some(data) = self.rank_data_mut(ProcId { job, rank: Rank(rank) }) {
+            data.is_awaited = true;
+        } else if let Some(namespace) = self.namespace_mut(job) {
+            // A get waits for processes that exist, so this one is on another node.
+            namespace.is_remote_awaited = true;
+        }
+    }
+
+    /// Removes the marks of a process; true if there was one.
+    fn take_awaited(&mut self, proc: ProcId) -> bool {
+        let of_rank = self.rank_data_mut(proc).map(|data| &mut data.is_awaited);
+        let of_rank = of_rank.is_some_and(core::mem::take);
+        let of_any = self.namespace_mut(proc.job).map(|namespace| &mut namespace.is_awaited);
+        of_any.is_some_and(core::mem::take) || of_rank
+    }
+}
+
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     /// Answers a get, or keeps it pending until its data is committed.
     pub(super) fn get(
@@ -294,6 +270,44 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
             is_hidden |= target.rank == rank.0 && member.is_gone();
         }
         if is_hidden { not_found } else { None }
+    }
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
+    /// Finds group contributions of a process for a get; a qualifier of the get restricts them to
+    /// one group. `None` if there are none.
+    pub(super) fn find_contributed(
+        self,
+        format: Format,
+        job: JobId,
+        get: &Get<'_>,
+    ) -> Option<PmixResponse<P::Bytes>> {
+        let (namespace, rank) = (self.pmix.namespace(job)?, Rank(get.rank));
+        let key = get.key?;
+        let target = get.infos.infos().find(|info| info.flags & flags::QUALIFIER != 0);
+        let found = || {
+            let local = namespace.rank_data(rank).map(|data| data.contributed(key));
+            let all = local.into_iter().flatten().chain(namespace.remote.contributed(rank, key));
+            all.filter(|kval| {
+                target.is_none_or(|target| {
+                    let own = kval.value.array().and_then(|array| array.find(target.key));
+                    let number = own.and_then(|value| value.number());
+                    number.is_some() && number == target.value.number()
+                })
+            })
+        };
+        found().next()?;
+        let owner = Proc { nspace: self.job(job)?.name().as_bytes(), rank: get.rank };
+        let answer = pack(format, |to| {
+            to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
+                owner.write(to.one(Type::PROC));
+                for kval in found() {
+                    // The server packed it itself, so writing succeeds.
+                    let _ = kval.write(to);
+                }
+            });
+        });
+        Some(PmixResponse::body(answer))
     }
 }
 

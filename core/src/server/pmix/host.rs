@@ -1,9 +1,9 @@
 //! Calls of the owner: sessions, time, admission, members that are gone, removed jobs, and
 //! answers to requests that only the owner can answer.
 
+use super::context::{PmixServer, PmixServerRef};
 use super::namespace::Namespace;
 use super::publish::EndedPublisher;
-use super::server::{PmixServer, PmixServerRef};
 use super::session::{PmixFraming, PmixPeerState, PmixResponse, UnfinishedLimits};
 use super::shared_bytes::pack;
 use super::tables::{PendingOf, PmixPeerStateOf, PmixStorage, RanksOf};

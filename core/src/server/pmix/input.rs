@@ -1,7 +1,6 @@
 //! Effects of messages of PMIx clients, their output, and the end of their sessions.
 
-use super::context::PmixEffect;
-use super::server::PmixServer;
+use super::context::{PmixEffect, PmixServer};
 use super::session::{PendingRequest, PmixResponse};
 use super::tables::PmixStorage;
 use crate::error::{Full, PeerError};

@@ -2,7 +2,7 @@
 //!
 //! The owner has the output, so it also holds the requests and what is left to be sent.
 
-use super::server::PmixServer;
+use super::context::PmixServer;
 use super::session::PmixResponse;
 use super::shared_bytes::pack;
 use super::tables::PmixStorage;

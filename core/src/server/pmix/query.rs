@@ -4,10 +4,10 @@
 //! descriptions and committed data; the owner adds the rest (process ids, process states) when it
 //! answers.
 
-use super::context::PmixView;
+use super::context::{PmixServer, PmixView};
+use super::job_info::is_node;
 use super::procs::count_procs;
 use super::rank_data::ModexBlob;
-use super::server::PmixServer;
 use super::session::PmixResponse;
 use super::shared_bytes::pack;
 use super::tables::{NamespaceOf, PmixSessionStateOf, PmixStorage};
@@ -305,24 +305,6 @@ impl<'a> QueryItem<'a> {
         let is_node = |info: &Info<'_>| [keys::HOSTNAME, keys::NODEID].contains(&info.key);
         self.qualifiers.infos().filter(move |info| is_node(info))
     }
-}
-
-/// True if the array describes the node that an info names or numbers.
-pub(super) fn is_node(array: &List<'_>, node: &Info<'_>) -> bool {
-    if node.key == keys::NODEID {
-        let number = |value: Value<'_>| value.number();
-        return node.value.number().is_some()
-            && array.find(keys::NODEID).and_then(number) == node.value.number();
-    }
-    node.value.text().is_some_and(|name| is_named(array, name))
-}
-
-/// True if the array describes the node with this name or alias.
-pub(super) fn is_named(array: &List<'_>, name: &[u8]) -> bool {
-    let aliases = array.find(keys::HOSTNAME_ALIASES).and_then(|value| value.text());
-    let mut aliases = aliases.into_iter().flat_map(|list| list.split(|byte| *byte == b','));
-    array.find(keys::HOSTNAME).and_then(|value| value.text()) == Some(name)
-        || aliases.any(|alias| alias == name)
 }
 
 /// Writes the values of several nodes as one: lists are concatenated, numbers of processes are

@@ -4,7 +4,7 @@
 //! lends what a rank has committed for its own node; a value that the store lacks is sent on request, as to
 //! all other clients.
 
-use super::server::{PmixServer, PmixServerRef};
+use super::context::{PmixServer, PmixServerRef};
 use super::tables::PmixStorage;
 use crate::error::Misuse;
 use crate::ids::{JobId, ProcId, SessionId};

@@ -4,8 +4,7 @@
 //! greeting differs: it claims no rank but asks for an identity, or brings one of its own. A tool that the
 //! launcher has started is a rank of its job, such as a daemon of a debugger.
 
-use super::context::{PmixEffect, PmixView};
-use super::server::{PmixServer, PmixServerRef};
+use super::context::{PmixEffect, PmixServer, PmixServerRef, PmixView};
 use super::shared_bytes::SharedBytes;
 use super::state::claimed_user;
 use super::tables::{PmixSessionStateOf, PmixStorage};

@@ -1,9 +1,9 @@
 //! Pending operations of PMIx clients, like [`Server::waits`](crate::server::Server::waits) for the
 //! other generations.
 
+use super::context::PmixServerRef;
 use super::foreign::ForeignProcs;
 use super::procs::{ListedProc, count_procs, unpack_procs};
-use super::server::PmixServerRef;
 use super::session::PmixResponse;
 use super::tables::{CollectiveKind, OpenCollective, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank};

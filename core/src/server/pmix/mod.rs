@@ -24,6 +24,7 @@
 //! reported as an [`Event`](super::Event); the owner reads the request in place, and answers it.
 //! Calls that only PMIx has are lent by [`Server::pmix`] and [`Server::pmix_ref`].
 
+mod admission;
 mod collectives;
 mod context;
 mod directives;
@@ -37,11 +38,10 @@ mod group_participant;
 mod groups;
 mod heartbeat;
 mod host;
-mod input;
 mod job_info;
+mod lifecycle;
 mod modex;
 mod namespace;
-mod output;
 mod procs;
 mod publish;
 mod query;
@@ -52,7 +52,6 @@ mod shared_bytes;
 mod shared_store;
 mod state;
 mod tables;
-mod tool;
 mod waits;
 
 pub use collectives::{CollectiveEnd, CollectivePart, collective_blocks};
@@ -61,9 +60,9 @@ pub use event_cache::{CachedEvent, Notification};
 pub use foreign::{ForeignJob, ForeignProcs, ForeignRanks};
 pub use forward::ForwardedRequest;
 pub use group_participant::{GroupParticipant, participants as group_participants};
+pub use host::ForwardedOutput;
 pub use modex::{ModexAnswer, ModexRequest};
 pub use namespace::Namespace;
-pub use output::ForwardedOutput;
 pub use publish::{EndedPublisher, NamesReply};
 pub use query::QueryItem;
 pub use rank_data::{ModexBlob, RankData};

@@ -13,7 +13,6 @@ use super::rank_data::numbered_format;
 use super::session::PmixResponse;
 use super::shared_bytes::{copy_bytes, pack};
 use super::tables::{PmixSessionStateOf, PmixStorage, PublishedValue};
-use crate::error::Misuse;
 use crate::ids::{JobId, ProcId, SessionId, check_service};
 use crate::limits::VALUE_BYTES;
 use crate::server::Storage;
@@ -322,26 +321,6 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// At the head: removes published data that does not outlive what has ended.
     pub fn names_owner_gone(&mut self, ended: EndedPublisher) {
         self.context.remove_published(ended);
-    }
-
-    /// Answers a [`HostRequest`](crate::server::Event::HostRequest) with a body that another server has made;
-    /// an empty one stands for the lack of memory there.
-    ///
-    /// # Errors
-    ///
-    /// [`Misuse::NoSuch`] if the session does not wait for this answer, or not any more.
-    pub fn answer_with(
-        &mut self,
-        id: SessionId,
-        pending: usize,
-        body: &[u8],
-    ) -> Result<(), Misuse> {
-        let missing = Misuse::NoSuch { what: "request" };
-        let state = self.sessions.state(id).ok_or(missing)?;
-        let place = state.host_request(pending).ok_or(missing)?;
-        let body = if body.is_empty() { None } else { copy_bytes(body) };
-        self.sessions.resolve(id, place, PmixResponse::body(body));
-        Ok(())
     }
 }
 

@@ -1,22 +1,14 @@
 //! Session of a PMIx client: its state, its pending requests, and the content of their responses.
 
-use super::context::PmixContext;
 use super::event_cache::EventRegistrations;
 use super::heartbeat::HeartbeatMonitors;
 use super::shared_bytes::{SharedBytes, pack};
-use super::state;
-use super::tables::{PendingOf, PmixSessionOf, PmixSessionStateOf, PmixStorage};
-use crate::command::Verb;
-use crate::error::{Full, Malformed, PeerError};
+use crate::error::{Full, PeerError};
 use crate::ids::{JobId, ProcId, SessionId};
-use crate::server::Storage;
-use crate::server::input::{MessageContext, MessageEffect, Protocol};
 use crate::server::session::{ProtocolState, Session, SessionPhase, SessionState};
-use crate::server::session_table::SessionTable;
 use crate::storage::{ArrayBuffer, Buffer, Slots, copy};
 use crate::time::Instant;
-use crate::wire::Framed;
-use crate::wire::pmix::greeting::{Greeting, Layout, write_refusal, write_welcome};
+use crate::wire::pmix::greeting::{Layout, write_refusal, write_welcome};
 use crate::wire::pmix::header::Header;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Format, Release, Request, Type, Unpacker};
@@ -53,13 +45,41 @@ pub struct PmixPeerState<B> {
     pub(super) heartbeats: HeartbeatMonitors,
 }
 
-/// Form of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum PmixFraming {
-    /// The first message.
-    Greeting,
-    /// A message with a header.
-    Message,
+/// A request without a response, or a notification to send.
+#[derive(Clone, Debug)]
+pub struct PendingRequest<B> {
+    /// The tag of the request or of the notification.
+    pub(super) tag: u32,
+    pub(super) response: PmixResponse<B>,
+    /// Order in which it became due, as an increasing number.
+    pub(super) order: u32,
+}
+
+/// Content of a response, and the condition under which it is due.
+#[derive(Clone, Debug)]
+pub(super) enum PmixResponse<B> {
+    /// A status, and nothing more.
+    Status(Status),
+    /// A body.
+    Body(B),
+    /// A body in two pieces, of which the first is shared by many connections.
+    Bodies(B, B),
+    /// The answer to a greeting, which has no header.
+    Bare(heapless::Vec<u8, 8>),
+    /// The answer to the greeting of a tool.
+    ToolWelcome(B),
+    /// The end of the job's fence with this number.
+    Fence { generation: u32, deadline: Option<Instant> },
+    /// The same, for a process that is in an earlier fence of the job and enters the next one later.
+    QueuedFence { deadline: Option<Instant>, collects_data: bool },
+    /// The end of a collective.
+    Collective { at: usize, deadline: Option<Instant>, contributed: Option<B> },
+    /// Committed data of a process under a key; under any key, if absent.
+    Get { job: JobId, rank: u32, key: Option<B>, scope: Option<u8>, deadline: Option<Instant> },
+    /// Published data under the keys of this request.
+    Lookup { body: B, deadline: Option<Instant> },
+    /// The response of the owner to the request with this number, and its body if it is a lookup.
+    Host { number: u32, deadline: Option<Instant>, lookup: Option<B> },
 }
 
 impl<B> PmixPeerState<B> {
@@ -94,74 +114,6 @@ impl<B> ProtocolState for PmixPeerState<B> {
 
     fn is_lock_step(&self) -> bool {
         false
-    }
-}
-
-impl<P: PmixStorage, S: Storage<Pmix = P>> Protocol<S> for PmixPeerState<P::Bytes> {
-    type Inbox = P::Inbox;
-    type Pending = PendingOf<P>;
-    type Dialect = PmixFraming;
-
-    const HOLDS_WHILE_PAUSED: bool = false;
-
-    fn session(table: &mut SessionTable<S>, id: SessionId) -> Option<&mut PmixSessionOf<P>> {
-        table.pmix_mut(id)
-    }
-
-    fn dialect(state: &PmixSessionStateOf<P>, _bytes: &[u8]) -> PmixFraming {
-        match state.lifecycle.phase {
-            SessionPhase::Fresh => PmixFraming::Greeting,
-            _ => PmixFraming::Message,
-        }
-    }
-
-    fn frame(framing: PmixFraming, bytes: &[u8]) -> Result<Framed, Malformed> {
-        match framing {
-            PmixFraming::Greeting => Greeting::frame(bytes),
-            PmixFraming::Message => Ok(Header::frame(bytes)),
-        }
-    }
-
-    /// Number of bytes missing to the end of the held message, or of its header. A greeting is held
-    /// with all bytes that arrive with it.
-    fn missing_bytes(session: &PmixSessionOf<P>) -> usize {
-        let held = session.inbox.as_slice();
-        let whole = match (session.state.lifecycle.phase, Header::read(held)) {
-            (SessionPhase::Fresh, _) => return usize::MAX,
-            (_, None) => Header::BYTES,
-            (_, Some(header)) => Header::BYTES.saturating_add(header.body_bytes as usize),
-        };
-        whole.saturating_sub(held.len())
-    }
-
-    /// A message that will never fit is not worth waiting for.
-    fn check_unfinished(sessions: &SessionTable<S>, id: SessionId) -> Option<PeerError> {
-        let Session { inbox, state } = sessions.pmix(id)?;
-        let limit_bytes = inbox.as_slice().len() + inbox.room();
-        let body_bytes = Header::read(inbox.as_slice()).map_or(0, |of| of.body_bytes as usize);
-        if state.lifecycle.phase != SessionPhase::Fresh
-            && body_bytes.saturating_add(Header::BYTES) > limit_bytes
-        {
-            return Some(PeerError::MessageTooLong { limit_bytes });
-        }
-        let limit_bytes = sessions.exceeded(id)?;
-        Some(PeerError::UnfinishedTooLong { limit_bytes })
-    }
-
-    fn handle_message(
-        state: &mut PmixSessionStateOf<P>,
-        context: MessageContext<'_, S>,
-        _framing: PmixFraming,
-        bytes: &[u8],
-    ) -> MessageEffect {
-        let MessageContext { shared, pmix, .. } = context;
-        let mut context = PmixContext { pmix, common: shared };
-        MessageEffect::Pmix(state::handle_message(state, &mut context, bytes))
-    }
-
-    /// The protocol has no message for the reason after admission.
-    fn fail(state: &mut PmixSessionStateOf<P>, _to: (Verb, PmixFraming), error: PeerError) {
-        state.lifecycle.fail(error);
     }
 }
 
@@ -309,53 +261,6 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> SessionState<X, PmixPeerState<
     }
 }
 
-/// A fence of the whole job that a process enters when the one before has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct QueuedFence {
-    /// Place of the request.
-    pub(super) place: usize,
-    pub(super) deadline: Option<Instant>,
-    /// True if it requests the data of all others with the fence.
-    pub(super) collects_data: bool,
-}
-
-/// A request without a response, or a notification to send.
-#[derive(Clone, Debug)]
-pub struct PendingRequest<B> {
-    /// The tag of the request or of the notification.
-    pub(super) tag: u32,
-    pub(super) response: PmixResponse<B>,
-    /// Order in which it became due, as an increasing number.
-    pub(super) order: u32,
-}
-
-/// Content of a response, and the condition under which it is due.
-#[derive(Clone, Debug)]
-pub(super) enum PmixResponse<B> {
-    /// A status, and nothing more.
-    Status(Status),
-    /// A body.
-    Body(B),
-    /// A body in two pieces, of which the first is shared by many connections.
-    Bodies(B, B),
-    /// The answer to a greeting, which has no header.
-    Bare(heapless::Vec<u8, 8>),
-    /// The answer to the greeting of a tool.
-    ToolWelcome(B),
-    /// The end of the job's fence with this number.
-    Fence { generation: u32, deadline: Option<Instant> },
-    /// The same, for a process that is in an earlier fence of the job and enters the next one later.
-    QueuedFence { deadline: Option<Instant>, collects_data: bool },
-    /// The end of a collective.
-    Collective { at: usize, deadline: Option<Instant>, contributed: Option<B> },
-    /// Committed data of a process under a key; under any key, if absent.
-    Get { job: JobId, rank: u32, key: Option<B>, scope: Option<u8>, deadline: Option<Instant> },
-    /// Published data under the keys of this request.
-    Lookup { body: B, deadline: Option<Instant> },
-    /// The response of the owner to the request with this number, and its body if it is a lookup.
-    Host { number: u32, deadline: Option<Instant>, lookup: Option<B> },
-}
-
 impl<B: SharedBytes> PendingRequest<B> {
     /// True if the deadline has passed.
     pub(super) fn is_late(&self, now: Instant) -> bool {
@@ -431,6 +336,16 @@ impl<B> PmixResponse<B> {
             _ => None,
         }
     }
+}
+
+/// A fence of the whole job that a process enters when the one before has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct QueuedFence {
+    /// Place of the request.
+    pub(super) place: usize,
+    pub(super) deadline: Option<Instant>,
+    /// True if it requests the data of all others with the fence.
+    pub(super) collects_data: bool,
 }
 
 /// Limits of what inboxes hold together; each inbox has its own besides.

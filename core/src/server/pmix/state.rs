@@ -13,23 +13,105 @@
 //! | Open | a body that is no request | status -27 | Open |
 //! | Leaving, Broken, Ended | any | discarded | |
 
+use super::admission::handle_greeting;
 use super::context::{PmixContext, PmixEffect};
-use super::session::PmixResponse;
+use super::directives;
+use super::session::{PmixPeerState, PmixResponse};
 use super::shared_bytes::copy_bytes;
-use super::tables::{CollectiveKind, PmixSessionStateOf, PmixStorage};
-use super::{directives, tool};
+use super::tables::{CollectiveKind, PendingOf, PmixSessionOf, PmixSessionStateOf, PmixStorage};
 use crate::command::Verb;
-use crate::error::PeerError;
-use crate::ids::{Excerpt, JobId, ProcId, Rank};
+use crate::error::{Malformed, PeerError};
+use crate::ids::{Excerpt, ProcId, SessionId};
 use crate::server::Storage;
-use crate::server::session::SessionPhase;
-use crate::wire::pmix::greeting::{Credential, Greeting, Kind};
+use crate::server::input::{MessageContext, MessageEffect, Protocol};
+use crate::server::session::{Session, SessionPhase};
+use crate::server::session_table::SessionTable;
+use crate::storage::Buffer;
+use crate::wire::Framed;
+use crate::wire::pmix::greeting::Greeting;
 use crate::wire::pmix::header::{Header, TAG_HEARTBEAT, TAG_REQUESTS};
 use crate::wire::pmix::names::{Status, keys, range};
-use crate::wire::pmix::{Format, Release, Request, Unpacker};
+use crate::wire::pmix::{Request, Unpacker};
+
+/// Form of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum PmixFraming {
+    /// The first message.
+    Greeting,
+    /// A message with a header.
+    Message,
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> Protocol<S> for PmixPeerState<P::Bytes> {
+    type Inbox = P::Inbox;
+    type Pending = PendingOf<P>;
+    type Dialect = PmixFraming;
+
+    const HOLDS_WHILE_PAUSED: bool = false;
+
+    fn session(table: &mut SessionTable<S>, id: SessionId) -> Option<&mut PmixSessionOf<P>> {
+        table.pmix_mut(id)
+    }
+
+    fn dialect(state: &PmixSessionStateOf<P>, _bytes: &[u8]) -> PmixFraming {
+        match state.lifecycle.phase {
+            SessionPhase::Fresh => PmixFraming::Greeting,
+            _ => PmixFraming::Message,
+        }
+    }
+
+    fn frame(framing: PmixFraming, bytes: &[u8]) -> Result<Framed, Malformed> {
+        match framing {
+            PmixFraming::Greeting => Greeting::frame(bytes),
+            PmixFraming::Message => Ok(Header::frame(bytes)),
+        }
+    }
+
+    /// Number of bytes missing to the end of the held message, or of its header. A greeting is held
+    /// with all bytes that arrive with it.
+    fn missing_bytes(session: &PmixSessionOf<P>) -> usize {
+        let held = session.inbox.as_slice();
+        let whole = match (session.state.lifecycle.phase, Header::read(held)) {
+            (SessionPhase::Fresh, _) => return usize::MAX,
+            (_, None) => Header::BYTES,
+            (_, Some(header)) => Header::BYTES.saturating_add(header.body_bytes as usize),
+        };
+        whole.saturating_sub(held.len())
+    }
+
+    /// A message that will never fit is not worth waiting for.
+    fn check_unfinished(sessions: &SessionTable<S>, id: SessionId) -> Option<PeerError> {
+        let Session { inbox, state } = sessions.pmix(id)?;
+        let limit_bytes = inbox.as_slice().len() + inbox.room();
+        let body_bytes = Header::read(inbox.as_slice()).map_or(0, |of| of.body_bytes as usize);
+        if state.lifecycle.phase != SessionPhase::Fresh
+            && body_bytes.saturating_add(Header::BYTES) > limit_bytes
+        {
+            return Some(PeerError::MessageTooLong { limit_bytes });
+        }
+        let limit_bytes = sessions.exceeded(id)?;
+        Some(PeerError::UnfinishedTooLong { limit_bytes })
+    }
+
+    fn handle_message(
+        state: &mut PmixSessionStateOf<P>,
+        context: MessageContext<'_, S>,
+        _framing: PmixFraming,
+        bytes: &[u8],
+    ) -> MessageEffect {
+        let MessageContext { shared, pmix, .. } = context;
+        let mut context = PmixContext { pmix, common: shared };
+        MessageEffect::Pmix(handle_message(state, &mut context, bytes))
+    }
+
+    /// The protocol has no message for the reason after admission.
+    fn fail(state: &mut PmixSessionStateOf<P>, _to: (Verb, PmixFraming), error: PeerError) {
+        state.lifecycle.fail(error);
+    }
+}
 
 /// Handles one complete message. A failure of the peer that ends the session is set as its phase.
-pub(super) fn handle_message<P: PmixStorage, S: Storage<Pmix = P>>(
+fn handle_message<P: PmixStorage, S: Storage<Pmix = P>>(
     state: &mut PmixSessionStateOf<P>,
     context: &mut PmixContext<'_, P, S>,
     bytes: &[u8],
@@ -234,101 +316,3 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         }
     }
 }
-
-/// Handles a greeting. The owner has to verify the identity it claims.
-fn handle_greeting<P: PmixStorage, S: Storage<Pmix = P>>(
-    state: &mut PmixSessionStateOf<P>,
-    context: &PmixContext<'_, P, S>,
-    bytes: &[u8],
-) -> PmixEffect {
-    let greeting = match Greeting::read(bytes) {
-        Ok(greeting) => greeting,
-        Err(bad) => {
-            state.lifecycle.fail(PeerError::Malformed(bad));
-            return PmixEffect::Nothing;
-        }
-    };
-    (state.protocol.format, state.protocol.release) = (greeting.format, greeting.release());
-    let mut reject = |status, why| {
-        state.defer_rejection();
-        PmixEffect::InvalidGreeting { status, why }
-    };
-    let view = context.view();
-    let is_started = match greeting.kind {
-        Kind::Client => true,
-        Kind::StartedTool | Kind::StartedLauncher => P::ADMITS_TOOLS,
-        // A singleton for which the owner was started, and has added a job, is the rank of that job.
-        Kind::Singleton => {
-            P::ADMITS_TOOLS
-                && greeting.identity.is_some_and(|(nspace, _)| {
-                    view.named(nspace)
-                        .and_then(|job| view.pmix.namespace(job))
-                        .is_some_and(|of| !of.is_tool)
-                })
-        }
-        _ => false,
-    };
-    if P::ADMITS_TOOLS && !is_started {
-        return tool::handle_greeting(state, view, (&greeting, bytes.len()));
-    }
-    let (true, Some((nspace, rank))) = (is_started, greeting.identity) else {
-        let what = "a service to tools";
-        return reject(Status::NOT_SUPPORTED, PeerError::NotOffered { what });
-    };
-    let is_member = |job: &JobId| view.member(ProcId { job: *job, rank: Rank(rank) }).is_some();
-    let Some(job) = view.named(nspace).filter(is_member) else {
-        return reject(Status::NOT_FOUND, PeerError::UnknownPeer { id: Some(u64::from(rank)) });
-    };
-    let has_store = view.pmix.namespace(job).is_some_and(|namespace| namespace.has_store);
-    let reads_store = match greeting.store {
-        HASH => false,
-        STORE if has_store && is_known_reader(&greeting) => true,
-        STORE if has_store => {
-            let what =
-                "the store `ds21` to this version of libpmix: --env PMIX_GDS_MODULE=hash is needed";
-            return reject(Status::NOT_SUPPORTED, PeerError::NotOffered { what });
-        }
-        _ => {
-            let what = "a store but `hash`: PMIX_GDS_MODULE=hash is missing in its environment";
-            return reject(Status::NOT_SUPPORTED, PeerError::NotOffered { what });
-        }
-    };
-    let Ok(user) = claimed_user(&greeting) else {
-        return reject(Status::INVALID_CRED, PeerError::Unproven);
-    };
-    state.lifecycle.phase = SessionPhase::Claimed;
-    state.protocol.peer = Some(ProcId { job, rank: Rank(rank) });
-    (state.protocol.user, state.protocol.welcome) = (user, greeting.layout());
-    state.protocol.reads_store = reads_store;
-    PmixEffect::Claimed { user }
-}
-
-/// The user that the credential of a greeting names, if any.
-///
-/// # Errors
-///
-/// [`PeerError::Unproven`] for a credential that cannot be read.
-pub(super) fn claimed_user(greeting: &Greeting<'_>) -> Result<Option<u32>, PeerError> {
-    match greeting.credential_type {
-        b"native" => {
-            let credential = Credential::read(greeting.credential).ok_or(PeerError::Unproven)?;
-            Ok(Some(credential.user))
-        }
-        b"none" => Ok(None),
-        _ => Err(PeerError::Unproven),
-    }
-}
-
-/// True for a client whose library reads the store of its job as owners write it: its values are in
-/// [`Format::PLAIN`].
-fn is_known_reader(greeting: &Greeting<'_>) -> bool {
-    let release = greeting.release();
-    let is_known = Release::V4_2 <= release && release < Release::new(5, 0, 0);
-    is_known && greeting.format == Format::PLAIN
-}
-
-/// The client store that is filled by messages, which every client has.
-const HASH: &[u8] = b"hash";
-
-/// The client store in shared memory that an owner may keep for a job. All others are private to one library.
-const STORE: &[u8] = b"ds21";

@@ -1,14 +1,30 @@
-//! Effects of messages of PMIx clients, their output, and the end of their sessions.
+//! Course of a session: effects of its messages on others, its output, its deadlines, and its end.
 
-use super::context::{PmixEffect, PmixServer};
+use super::context::{PmixEffect, PmixServer, PmixServerRef};
+use super::publish::EndedPublisher;
 use super::session::{PendingRequest, PmixResponse};
-use super::tables::PmixStorage;
+use super::state::PmixFraming;
+use super::tables::{PmixPeerStateOf, PmixStorage};
 use crate::error::{Full, PeerError};
-use crate::ids::{ProcId, SessionId};
-use crate::server::member::Phase;
-use crate::server::session::SessionPhase;
-use crate::server::{Event, Storage};
+use crate::ids::{JobId, ProcId, Rank, SessionId};
+use crate::server::member::{Member, Phase};
+use crate::server::session::{Session, SessionPhase};
+use crate::server::{Event, Server, Storage};
 use crate::storage::Slots;
+use crate::time::Instant;
+use crate::wire::pmix::names::Status;
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> Server<S> {
+    /// Handles the deadlines of PMIx clients; see [`handle_timeout`](Self::handle_timeout).
+    pub(in crate::server) fn handle_pmix_timeout(&mut self, now: Instant) {
+        self.shared.now = now;
+        for id in self.sessions.pmix_ids() {
+            self.check_deadline::<PmixPeerStateOf<P>>(id, now, PmixFraming::Greeting);
+            self.pmix().expire(id, now);
+            self.pmix().check_heartbeats(id, now);
+        }
+    }
+}
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Applies the effect of a message to other connections, to sessions and to the owner.
@@ -150,5 +166,82 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             job.advance(peer.rank, phase);
         }
         is_last
+    }
+}
+
+impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
+    /// Times out the requests of a session.
+    fn expire(&mut self, id: SessionId, now: Instant) {
+        let mut left = None;
+        while let Some((place, job, response)) = self.sessions.state(id).and_then(|state| {
+            let (place, pending) =
+                state.pending_requests().find(|(_, pending)| pending.is_late(now))?;
+            Some((place, state.protocol.peer?.job, pending.response.clone()))
+        }) {
+            match response {
+                PmixResponse::Fence { .. } => {
+                    self.expire_fence(job);
+                    left = Some(job);
+                }
+                PmixResponse::QueuedFence { .. } => left = Some(job),
+                PmixResponse::Collective { at, .. } => self.end_collective(at, Status::TIMEOUT),
+                _ => {}
+            }
+            // This includes requests whose collective is gone.
+            self.sessions.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
+        }
+        // A fence queued behind one that has timed out is entered now.
+        if let Some(job) = left {
+            self.enter_queued(job);
+        }
+    }
+
+    /// Reports an overdue heartbeat of the peer to the owner.
+    fn check_heartbeats(&mut self, id: SessionId, now: Instant) {
+        let Some(state) = self.sessions.state_mut(id) else { return };
+        // One event at a time; the owner has not polled the previous one.
+        let (Some(ProcId { job, rank }), None) = (state.protocol.peer, &state.lifecycle.event)
+        else {
+            return;
+        };
+        if let Some(late) = state.protocol.heartbeats.take_overdue(now) {
+            let event = Event::HeartbeatLost { job, rank, code: late.code, after: late.after };
+            self.sessions.push_event(id, event);
+        }
+    }
+
+    /// Removes a session whose link is closed, and returns its undelivered event.
+    pub(in crate::server) fn close(&mut self, id: SessionId) -> Option<Event> {
+        self.leave(id);
+        if let Some(peer) = self.sessions.state(id)?.protocol.peer {
+            self.unlink(id, peer);
+        }
+        let Session { state, .. } = self.sessions.remove_pmix(id)?;
+        if let Some(ProcId { job, rank }) = state.protocol.peer {
+            self.member_gone(job, rank);
+        }
+        state.lifecycle.event
+    }
+
+    /// Answers the requests that wait for a member that is gone.
+    pub(in crate::server) fn member_gone(&mut self, job: JobId, rank: Rank) {
+        let gone = ProcId { job, rank };
+        if !self.context.view().member(gone).is_some_and(Member::is_gone) {
+            return;
+        }
+        self.note_committed(gone);
+        self.fail_gets(gone);
+        self.context.remove_published(EndedPublisher::Process(gone));
+        self.remove_exited_member(gone);
+        self.check_fence(job);
+        self.check_collectives();
+    }
+}
+
+impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
+    /// Deadlines of the sessions.
+    pub(in crate::server) fn deadlines(self) -> impl Iterator<Item = Instant> + use<'a, P, S> {
+        let states = self.sessions.states().filter(|_| P::ENABLED);
+        states.filter_map(|state| state.deadline())
     }
 }

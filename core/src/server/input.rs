@@ -3,7 +3,9 @@
 use super::member::Member;
 use super::outcome::Wake;
 #[cfg(feature = "pmix")]
-use super::pmix::{PmixEffect, PmixStorage};
+use super::pmix::context::PmixEffect;
+#[cfg(feature = "pmix")]
+use super::pmix::tables::PmixStorage;
 use super::reply::ReplyContext;
 use super::response::{GroupFence, KvsListing, PendingReply, Response};
 use super::session::{ProtocolState, ReadState, Session, SessionPhase, SessionState};
@@ -89,8 +91,6 @@ pub(super) struct MessageContext<'a, S: Storage> {
     pub(super) shared: &'a mut Shared<S>,
     /// The number of spawn requests so far.
     pub(super) spawns: &'a mut u32,
-    #[cfg(feature = "pmix")]
-    pub(super) pmix: &'a mut super::pmix::PmixShared<S::Pmix>,
 }
 
 impl<S: Storage> Server<S> {
@@ -207,14 +207,7 @@ impl<S: Storage> Server<S> {
         let Some(Session { inbox, state }) = T::session(sessions, id) else { return };
         let fresh = rest.get(..len).unwrap_or(b"");
         let message = if is_held { inbox.as_slice().get(..len).unwrap_or(b"") } else { fresh };
-        let context = MessageContext {
-            id,
-            now,
-            shared,
-            spawns,
-            #[cfg(feature = "pmix")]
-            pmix: &mut self.pmix,
-        };
+        let context = MessageContext { id, now, shared, spawns };
         let effect = T::handle_message(state, context, dialect, message);
         if HOLDS_REQUESTS && state.lifecycle.held_len.is_some() {
             if !is_held && inbox.extend(fresh).is_err() {

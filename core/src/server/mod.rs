@@ -65,7 +65,7 @@ pub use waits::Wait;
 
 use self::member::MemberListener;
 #[cfg(feature = "pmix")]
-use self::pmix::PmixStorage;
+use self::pmix::tables::{PmixShared, PmixStorage};
 use self::session::{SessionPhase, SessionState};
 use self::session_table::{HAS_EVENT, READY, SessionTable};
 use self::shared::Shared;
@@ -87,9 +87,6 @@ pub struct Server<S: Storage> {
     shared: Shared<S>,
     /// Number of spawn requests so far.
     spawns: u32,
-    /// State of the PMIx clients, besides their sessions.
-    #[cfg(feature = "pmix")]
-    pmix: pmix::PmixShared<S::Pmix>,
 }
 
 impl<S: Storage> core::fmt::Debug for Server<S> {
@@ -113,10 +110,13 @@ impl<S: Storage<Pmix = ()>> Server<S> {
                 #[cfg(feature = "pmix")]
                 [],
             ),
-            shared: Shared::new(jobs, names),
+            shared: Shared::new(
+                jobs,
+                names,
+                #[cfg(feature = "pmix")]
+                PmixShared::EMPTY,
+            ),
             spawns: 0,
-            #[cfg(feature = "pmix")]
-            pmix: pmix::PmixShared::EMPTY,
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use super::Event;
 use super::queue::QueueLink;
-use super::session_table::QUEUES;
 use crate::command::Version;
 use crate::error::PeerError;
 use crate::storage::{Buffer, Slots};
@@ -201,3 +200,6 @@ impl SessionLifecycle {
         self.deadline.is_some_and(|deadline| deadline <= now)
     }
 }
+
+/// Number of queues that a session has a link in.
+pub(super) const QUEUES: usize = 3;

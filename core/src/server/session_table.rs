@@ -1,9 +1,11 @@
 //! The sessions of a server, and those of them that the owner has to serve.
 
 #[cfg(feature = "pmix")]
-use super::pmix::{PmixSessionOf, PmixSessionsOf, PmixStorage, UnfinishedLimits};
+use super::pmix::session::UnfinishedLimits;
+#[cfg(feature = "pmix")]
+use super::pmix::tables::{PmixSessionOf, PmixSessionsOf, PmixStorage};
 use super::queue::{Queue, QueueLink};
-use super::session::SessionLifecycle;
+use super::session::{QUEUES, SessionLifecycle};
 use super::shared::Shared;
 use super::storage::{SessionOf, SessionsOf};
 use super::{Event, Job, Member, Storage};
@@ -195,5 +197,3 @@ pub(super) const READY: usize = 0;
 pub(super) const HAS_EVENT: usize = 1;
 /// Index of the queue of sessions with input in their link and without a buffer for it.
 pub(super) const AWAITS_BUFFER: usize = 2;
-/// Number of queues.
-pub(super) const QUEUES: usize = 3;

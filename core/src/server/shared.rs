@@ -1,6 +1,8 @@
 //! State that the sessions of a server share.
 
 use super::connected_jobs;
+#[cfg(feature = "pmix")]
+use super::pmix::tables::PmixShared;
 use super::storage::{JobOf, JobsOf};
 use super::{NO_JOB, Storage};
 use crate::error::Misuse;
@@ -15,16 +17,25 @@ pub(super) struct Shared<S: Storage> {
     pub(super) jobs: JobsOf<S>,
     /// Published names.
     pub(super) names: S::Kvs,
+    /// State of PMIx clients besides their sessions.
+    #[cfg(feature = "pmix")]
+    pub(super) pmix: PmixShared<S::Pmix>,
     /// Latest time that a call passed in, for fences that PMIx clients enter ahead.
     #[cfg(feature = "pmix")]
     pub(super) now: Instant,
 }
 
 impl<S: Storage> Shared<S> {
-    pub(super) const fn new(jobs: JobsOf<S>, names: S::Kvs) -> Self {
+    pub(super) const fn new(
+        jobs: JobsOf<S>,
+        names: S::Kvs,
+        #[cfg(feature = "pmix")] pmix: PmixShared<S::Pmix>,
+    ) -> Self {
         Self {
             jobs,
             names,
+            #[cfg(feature = "pmix")]
+            pmix,
             #[cfg(feature = "pmix")]
             now: Instant::from_micros(0),
         }

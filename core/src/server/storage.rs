@@ -6,7 +6,7 @@ use crate::store::Kvs;
 use core::marker::PhantomData;
 
 #[cfg(feature = "pmix")]
-use super::pmix::PmixStorage;
+use super::pmix::tables::PmixStorage;
 
 /// Without PMIx its sessions have no storage, so that any type names it.
 #[cfg(not(feature = "pmix"))]

@@ -5,7 +5,7 @@
 //! but asks for an identity, or brings one of its own. A tool that the launcher has started is a rank of its
 //! job, such as a daemon of a debugger.
 
-use super::context::{PmixContext, PmixEffect, PmixServer, PmixServerRef, PmixView};
+use super::context::{PmixEffect, PmixServer, PmixServerRef};
 use super::session::PmixResponse;
 use super::shared_bytes::SharedBytes;
 use super::tables::{PmixSessionStateOf, PmixStorage};
@@ -15,6 +15,7 @@ use crate::server::Storage;
 use crate::server::member::Phase;
 use crate::server::session::{Session, SessionPhase};
 use crate::server::session_table::READY;
+use crate::server::shared::Shared;
 use crate::storage::Buffer;
 use crate::wire::pmix::greeting::{
     Credential, Greeting, Kind, Layout, TOOL_WELCOME_BYTES, write_tool_welcome,
@@ -25,7 +26,7 @@ use crate::wire::pmix::{Format, Release, WILDCARD};
 /// Handles a greeting. The owner has to verify the identity it claims.
 pub(super) fn handle_greeting<P: PmixStorage, S: Storage<Pmix = P>>(
     state: &mut PmixSessionStateOf<P>,
-    context: &PmixContext<'_, P, S>,
+    shared: &Shared<S>,
     bytes: &[u8],
 ) -> PmixEffect {
     let greeting = match Greeting::read(bytes) {
@@ -40,7 +41,6 @@ pub(super) fn handle_greeting<P: PmixStorage, S: Storage<Pmix = P>>(
         state.defer_rejection();
         PmixEffect::InvalidGreeting { status, why }
     };
-    let view = context.view();
     let is_started = match greeting.kind {
         Kind::Client => true,
         Kind::StartedTool | Kind::StartedLauncher => P::ADMITS_TOOLS,
@@ -48,25 +48,26 @@ pub(super) fn handle_greeting<P: PmixStorage, S: Storage<Pmix = P>>(
         Kind::Singleton => {
             P::ADMITS_TOOLS
                 && greeting.identity.is_some_and(|(nspace, _)| {
-                    view.named(nspace)
-                        .and_then(|job| view.pmix.namespace(job))
+                    shared
+                        .named(nspace)
+                        .and_then(|job| shared.pmix.namespace(job))
                         .is_some_and(|of| !of.is_tool)
                 })
         }
         _ => false,
     };
     if P::ADMITS_TOOLS && !is_started {
-        return claim_as_tool(state, view, (&greeting, bytes.len()));
+        return claim_as_tool(state, shared, (&greeting, bytes.len()));
     }
     let (true, Some((nspace, rank))) = (is_started, greeting.identity) else {
         let what = "a service to tools";
         return reject(Status::NOT_SUPPORTED, PeerError::NotOffered { what });
     };
-    let is_member = |job: &JobId| view.member(ProcId { job: *job, rank: Rank(rank) }).is_some();
-    let Some(job) = view.named(nspace).filter(is_member) else {
+    let is_member = |job: &JobId| shared.member(ProcId { job: *job, rank: Rank(rank) }).is_some();
+    let Some(job) = shared.named(nspace).filter(is_member) else {
         return reject(Status::NOT_FOUND, PeerError::UnknownPeer { id: Some(u64::from(rank)) });
     };
-    let has_store = view.pmix.namespace(job).is_some_and(|namespace| namespace.has_store);
+    let has_store = shared.pmix.namespace(job).is_some_and(|namespace| namespace.has_store);
     let reads_store = match greeting.store {
         HASH => false,
         STORE if has_store && is_known_reader(&greeting) => true,
@@ -93,10 +94,10 @@ pub(super) fn handle_greeting<P: PmixStorage, S: Storage<Pmix = P>>(
 /// Handles the greeting of a tool, of this length. The owner has to verify its user.
 fn claim_as_tool<P: PmixStorage, S: Storage<Pmix = P>>(
     state: &mut PmixSessionStateOf<P>,
-    view: PmixView<'_, P, S>,
+    shared: &Shared<S>,
     (greeting, len_bytes): (&Greeting<'_>, usize),
 ) -> PmixEffect {
-    match read_tool(view, greeting) {
+    match read_tool(shared, greeting) {
         Ok(user) => {
             state.lifecycle.phase = SessionPhase::Claimed;
             // The owner reads the namespace from the greeting.
@@ -113,7 +114,7 @@ fn claim_as_tool<P: PmixStorage, S: Storage<Pmix = P>>(
 
 /// The user that a tool claims to run as.
 fn read_tool<P: PmixStorage, S: Storage<Pmix = P>>(
-    view: PmixView<'_, P, S>,
+    shared: &Shared<S>,
     greeting: &Greeting<'_>,
 ) -> Result<Option<u32>, (Status, PeerError)> {
     let unproven = |why| (Status::INVALID_CRED, why);
@@ -130,8 +131,8 @@ fn read_tool<P: PmixStorage, S: Storage<Pmix = P>>(
         let Ok(name) = KvsName::new(nspace) else {
             return refused(Status::BAD_PARAM, "a namespace with this name");
         };
-        let is_its = |id| view.job(id).is_some_and(|job| *job.name() == name);
-        if view.common.ids().any(is_its) {
+        let is_its = |id| shared.job(id).is_some_and(|job| *job.name() == name);
+        if shared.ids().any(is_its) {
             return refused(Status::EXISTS, "a second namespace with the name of another");
         }
     }
@@ -198,11 +199,11 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         state.lifecycle.deadline = None;
         state.protocol.is_admitted = true;
         self.link(id, peer);
-        if let Some(data) = self.context.pmix.rank_data_mut(peer) {
+        if let Some(data) = self.shared.pmix.rank_data_mut(peer) {
             data.sessions = data.sessions.saturating_add(1);
             data.was_admitted = true;
         }
-        if let Some(job) = self.common().job_mut(peer.job) {
+        if let Some(job) = self.shared.job_mut(peer.job) {
             job.set_tolerates_failures(peer.rank);
             job.advance(peer.rank, Phase::Open);
         }
@@ -234,12 +235,12 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         else {
             return Err(waiting);
         };
-        let peer = ProcId { job, rank: Rank(self.context.view().ranks(job).start) };
+        let peer = ProcId { job, rank: Rank(self.shared.ranks(job).start) };
         let welcome = self.welcome(job, layout)?;
         self.request_read(id);
         let state = self.sessions.state_mut(id).ok_or(waiting)?;
         state.protocol.peer = Some(peer);
-        if let Some(namespace) = self.context.pmix.namespace_mut(job) {
+        if let Some(namespace) = self.shared.pmix.namespace_mut(job) {
             namespace.is_tool = true;
         }
         self.open_as(id, peer, welcome);
@@ -253,8 +254,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// [`Misuse::NoSuch`] without the description of the job, [`Misuse::NoRoom`] without memory.
     pub(super) fn welcome(&self, job: JobId, layout: Layout) -> Result<Option<P::Bytes>, Misuse> {
         let missing = Misuse::NoSuch { what: "job" };
-        let view = self.context.view();
-        let namespace = view.pmix.namespace(job).ok_or(missing)?;
+        let shared = &*self.shared;
+        let namespace = shared.pmix.namespace(job).ok_or(missing)?;
         let nspace = namespace.find(WILDCARD, keys::SERVER_NSPACE).and_then(|value| value.text());
         let rank = namespace.find(WILDCARD, keys::SERVER_RANK).and_then(|value| value.number());
         let rank = rank.and_then(|rank| u32::try_from(rank).ok());
@@ -262,7 +263,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         match layout {
             Layout::Client => Ok(None),
             Layout::Tool { gives_identity } => {
-                let given = gives_identity.then_some((view.nspace(job), 0));
+                let given = gives_identity.then_some((shared.nspace(job), 0));
                 let mut bytes = [0; TOOL_WELCOME_BYTES];
                 let room = Misuse::NoRoom { what: "answer" };
                 let len = write_tool_welcome(given, server, &mut bytes).map_err(|_| room)?;

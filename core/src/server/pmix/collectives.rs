@@ -19,7 +19,7 @@
 //! | construct, bootstrap | for each participant, its name, flags, the infos that it contributes, and the processes that it names as a leader |
 //! | destruct | none |
 
-use super::context::{PmixContext, PmixEffect, PmixServer, PmixServerRef, PmixView};
+use super::context::{PmixEffect, PmixServer, PmixServerRef};
 use super::foreign::{ForeignProcs, ForeignRanks};
 use super::group_participant::check_participants;
 use super::procs::{ListedProc, MembershipDigest, pack_procs, unpack_procs};
@@ -27,12 +27,13 @@ use super::rank_data::record_of;
 use super::session::PmixResponse;
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
 use super::tables::{
-    CollectiveKind, CollectiveUplink, HandedUp, OpenCollective, PmixSessionStateOf, PmixShared,
-    PmixStorage,
+    BytesOf, CollectiveKind, CollectiveUplink, HandedUp, OpenCollective, PmixSessionStateOf,
+    PmixShared, PmixStorage,
 };
 use crate::error::Malformed;
 use crate::ids::{Excerpt, JobId, ProcId};
 use crate::server::member::Member;
+use crate::server::shared::Shared;
 use crate::server::{Event, RemoteError, Storage, connected_jobs};
 use crate::storage::Slots;
 use crate::store::{BlockError, BlockRecord};
@@ -71,7 +72,7 @@ pub struct CollectivePart<'a, B> {
     /// Kind of the collective.
     pub kind: CollectiveKind,
     /// The group that it is about; of a fence, a connect or a disconnect, its processes of other runs
-    /// ([`ForeignProcs`](super::ForeignProcs)).
+    /// ([`ForeignProcs`]).
     pub name: Option<&'a [u8]>,
     /// True if participants of this node are gone without having joined.
     pub is_partial: bool,
@@ -90,21 +91,21 @@ pub struct CollectiveEnd<'a> {
     pub data: &'a [u8],
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Joins a fence, connect or disconnect of these processes.
     pub(super) fn join_listed(
         &mut self,
-        state: &mut PmixSessionStateOf<P>,
+        state: &mut PmixSessionStateOf<S::Pmix>,
         tag: u32,
         peer: ProcId,
         (kind, collective): (CollectiveKind, &Collective<'_>),
     ) -> PmixEffect {
-        let deadline = self.view().deadline(&collective.infos, None);
+        let deadline = self.deadline(&collective.infos, None);
         let request = CollectiveRequest::of(kind, &collective.procs, deadline);
-        match self.view().pack_foreign(&collective.procs) {
+        match self.pack_foreign(&collective.procs) {
             None => {
                 let mut names = collective.procs.procs().map(|proc| proc.nspace);
-                let unknown = names.find(|nspace| self.view().named(nspace).is_none());
+                let unknown = names.find(|nspace| self.named(nspace).is_none());
                 match unknown.filter(|_| kind == CollectiveKind::Connect) {
                     Some(nspace) => {
                         state.push_response(tag, PmixResponse::Status(Status::NOT_FOUND));
@@ -126,14 +127,14 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Joins an open collective that matches, or opens one.
     pub(super) fn join(
         &mut self,
-        state: &mut PmixSessionStateOf<P>,
+        state: &mut PmixSessionStateOf<S::Pmix>,
         tag: u32,
         peer: ProcId,
-        request: CollectiveRequest<'_, P::Bytes>,
+        request: CollectiveRequest<'_, BytesOf<S>>,
     ) -> PmixEffect {
         let CollectiveRequest { kind, name, participants, deadline, contributed } = request;
         match self.find_or_open(state, peer, kind, name, participants) {
@@ -151,14 +152,14 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Place of the collective that a participant joins, which counts it.
     fn find_or_open(
         &mut self,
-        state: &PmixSessionStateOf<P>,
+        state: &PmixSessionStateOf<S::Pmix>,
         peer: ProcId,
         kind: CollectiveKind,
         name: Option<&[u8]>,
         participants: Participants<'_>,
     ) -> Result<usize, Status> {
-        let digest = self.view().digest(participants).ok_or(Status::NOT_FOUND)?;
-        let is_over_nodes = self.view().is_over_nodes(peer, kind, participants);
+        let digest = self.digest(participants).ok_or(Status::NOT_FOUND)?;
+        let is_over_nodes = self.is_over_nodes(peer, kind, participants);
         // A participant that has already joined a matching collective starts, or joins, the next
         // one.
         let collectives = &self.pmix.collectives;
@@ -178,7 +179,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
                     Some(name) => Some(copy_bytes(name).ok_or(Status::NOMEM)?),
                     None => None,
                 };
-                let participants = self.view().listed(participants).ok_or(Status::NOMEM)?;
+                let participants = self.listed(participants).ok_or(Status::NOMEM)?;
                 let uplink = match is_over_nodes {
                     true => CollectiveUplink::Open,
                     false => CollectiveUplink::None,
@@ -186,7 +187,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
                 let local_count = match kind {
                     // Nothing is handed up yet.
                     CollectiveKind::Bootstrap => 0,
-                    _ => self.view().count_local(digest, participants.as_ref()),
+                    _ => self.count_local(digest, participants.as_ref()),
                 };
                 let open = OpenCollective {
                     kind,
@@ -215,9 +216,14 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
 
     /// Removes a departed process from pending destructs of a group of these `members`, which do
     /// not wait for it.
-    pub(super) fn shrink_collectives(&mut self, name: &[u8], members: &P::Bytes, rest: &P::Bytes) {
-        let digest = self.view().digest(Participants::Members(rest.as_ref())).unwrap_or_default();
-        let local_count = self.view().count_local(digest, rest.as_ref());
+    pub(super) fn shrink_collectives(
+        &mut self,
+        name: &[u8],
+        members: &BytesOf<S>,
+        rest: &BytesOf<S>,
+    ) {
+        let digest = self.digest(Participants::Members(rest.as_ref())).unwrap_or_default();
+        let local_count = self.count_local(digest, rest.as_ref());
         let collectives = &mut self.pmix.collectives;
         for at in 0..collectives.end() {
             let Some(open) = collectives.get_mut(at) else { continue };
@@ -239,7 +245,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Completes a collective if all participants have joined or are gone.
     pub(super) fn check_collective(&mut self, at: usize) {
-        let Some(open) = self.context.pmix.collectives.get(at) else { return };
+        let Some(open) = self.shared.pmix.collectives.get(at) else { return };
         if open.kind == CollectiveKind::Bootstrap {
             return self.check_bootstrap(at);
         }
@@ -257,7 +263,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             return;
         }
         if here.has_multiple_sessions(at) {
-            let local = here.members(open).filter(|member| here.view.is_local(*member));
+            let local = here.members(open).filter(|member| here.shared.is_local(*member));
             let absent = local.filter(|member| !here.is_in(at, *member)).count();
             gone = here.gone_from(open, at);
             if u32::try_from(absent).unwrap_or(u32::MAX) > gone {
@@ -273,15 +279,15 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
     /// Checks all collectives, because a process is gone.
     pub(super) fn check_collectives(&mut self) {
-        for at in 0..self.context.pmix.collectives.end() {
+        for at in 0..self.shared.pmix.collectives.end() {
             self.check_collective(at);
         }
     }
 
     /// Aborts the collectives with participants of a removed job, whose number may be reused.
     pub(super) fn abort_collectives_of(&mut self, job: JobId) {
-        for at in 0..self.context.pmix.collectives.end() {
-            let open = self.context.pmix.collectives.get(at);
+        for at in 0..self.shared.pmix.collectives.end() {
+            let open = self.shared.pmix.collectives.get(at);
             if open.is_some_and(|open| open.listed().any(|of| of.job == job)) {
                 self.end_collective(at, Status::NOT_FOUND);
             }
@@ -300,7 +306,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         status: Status,
         result: Option<&CollectiveEnd<'_>>,
     ) {
-        let Some(ended) = self.context.pmix.collectives.remove(at) else { return };
+        let Some(ended) = self.shared.pmix.collectives.remove(at) else { return };
         let constructed = match ended.kind {
             CollectiveKind::Construct | CollectiveKind::Bootstrap => {
                 Some(self.make_group(at, &ended, status, result))
@@ -308,17 +314,17 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             _ => None,
         };
         if ended.kind == CollectiveKind::Destruct && status != Status::TIMEOUT {
-            self.context.remove_group(&ended);
+            self.shared.remove_group(&ended);
         }
         for id in self.sessions.pmix_ids() {
             let Some(state) = self.sessions.state(id) else { continue };
             let Some(place) = state.in_collective(at) else { continue };
-            let view = self.context.view();
+            let shared = &*self.shared;
             let response = match (ended.kind, state.protocol.peer, &constructed) {
                 (CollectiveKind::Connect, Some(peer), _) if status == Status::SUCCESS => {
-                    view.connect_response(&ended, peer.job, state)
+                    shared.connect_response(&ended, peer.job, state)
                 }
-                (_, _, Some(Ok(constructed))) => view.construct_response(constructed, state),
+                (_, _, Some(Ok(constructed))) => shared.construct_response(constructed, state),
                 (_, _, Some(Err(status))) => PmixResponse::Status(*status),
                 _ => PmixResponse::Status(status),
             };
@@ -343,15 +349,15 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         if !is_connect && ended.kind != CollectiveKind::Disconnect {
             return;
         }
-        let count = u32::try_from(self.context.common.jobs.end()).unwrap_or(u32::MAX);
+        let count = u32::try_from(self.shared.jobs.end()).unwrap_or(u32::MAX);
         let takes_part = |job: &JobId| ended.listed().any(|listed| listed.job == *job);
         for one in (0..count).map(JobId).filter(takes_part) {
             for other in (one.0.saturating_add(1)..count).map(JobId).filter(takes_part) {
                 if is_connect {
                     // A job without room stays unconnected; its processes know each other all the same.
-                    connected_jobs::connect(&mut self.context.common.jobs, one, other);
+                    connected_jobs::connect(&mut self.shared.jobs, one, other);
                 } else if self.is_whole(ended, one) || self.is_whole(ended, other) {
-                    connected_jobs::disconnect(&mut self.context.common.jobs, one, other);
+                    connected_jobs::disconnect(&mut self.shared.jobs, one, other);
                 }
             }
         }
@@ -359,15 +365,15 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
     /// True if all processes of a job take part.
     fn is_whole(&self, ended: &OpenCollective<P::Bytes>, job: JobId) -> bool {
-        let view = self.as_ref().view;
+        let shared = self.as_ref().shared;
         let members = ended.listed().filter(|listed| listed.job == job);
-        members.flat_map(|listed| view.expand(listed)).count()
-            >= view.job(job).map_or(0, |job| job.size()) as usize
+        members.flat_map(|listed| shared.expand(listed)).count()
+            >= shared.job(job).map_or(0, |job| job.size()) as usize
     }
 
     /// Removes a participant that has joined.
     pub(super) fn leave_collective(&mut self, at: usize) {
-        let collectives = &mut self.context.pmix.collectives;
+        let collectives = &mut self.shared.pmix.collectives;
         let Some(open) = collectives.get_mut(at) else { return };
         open.inside = open.inside.saturating_sub(1);
         if open.inside == 0 {
@@ -422,20 +428,20 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
     /// Marks a collective whose part on this node is complete, or has changed: it keeps its number then.
     pub(super) fn hand_up_collective(&mut self, at: usize, is_partial: bool) {
-        let shared = &mut *self.context.pmix;
-        let former = shared.collectives.get(at).and_then(OpenCollective::handed_up);
+        let pmix = &mut self.shared.pmix;
+        let former = pmix.collectives.get(at).and_then(OpenCollective::handed_up);
         let number = match former {
             Some(part) => part.number,
             None => {
-                shared.handed_up = shared.handed_up.wrapping_add(1);
-                shared.handed_up
+                pmix.handed_up = pmix.handed_up.wrapping_add(1);
+                pmix.handed_up
             }
         };
-        shared.mark_elsewhere(at);
-        if let Some(open) = shared.collectives.get_mut(at) {
+        pmix.mark_elsewhere(at);
+        if let Some(open) = pmix.collectives.get_mut(at) {
             let part = HandedUp { number, is_partial };
             open.uplink = CollectiveUplink::Due(part);
-            shared.has_collective_event = true;
+            pmix.has_collective_event = true;
         }
     }
 
@@ -447,38 +453,38 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             inside: 0,
             ..ended.clone()
         };
-        self.context.pmix.collectives.insert(withdrawn);
-        self.context.pmix.has_collective_event = true;
+        self.shared.pmix.collectives.insert(withdrawn);
+        self.shared.pmix.has_collective_event = true;
     }
 
     /// The next collective that the owner has to hand up or to withdraw.
     pub(in crate::server) fn take_collective_event(&mut self) -> Option<Event> {
-        let shared = &mut *self.context.pmix;
-        if !shared.has_collective_event {
+        let pmix = &mut self.shared.pmix;
+        if !pmix.has_collective_event {
             return None;
         }
-        for at in 0..shared.collectives.end() {
-            let Some(open) = shared.collectives.get_mut(at) else { continue };
+        for at in 0..pmix.collectives.end() {
+            let Some(open) = pmix.collectives.get_mut(at) else { continue };
             match open.uplink {
                 CollectiveUplink::Due(part) => {
                     open.uplink = CollectiveUplink::Sent(part);
                     return Some(Event::CollectiveHandedUp { number: part.number });
                 }
                 CollectiveUplink::Withdrawn(HandedUp { number, .. }) => {
-                    shared.collectives.remove(at);
+                    pmix.collectives.remove(at);
                     return Some(Event::CollectiveWithdrawn { number });
                 }
                 _ => {}
             }
         }
-        shared.has_collective_event = false;
+        pmix.has_collective_event = false;
         None
     }
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// True if these are all processes of one job.
-    pub(super) fn is_world(self, job: JobId, participants: Participants<'_>) -> bool {
+    pub(super) fn is_world(&self, job: JobId, participants: Participants<'_>) -> bool {
         let Some(name) = self.job(job).map(|job| job.name().as_bytes()) else { return false };
         let world = || Some(self.expand(ListedProc { job, rank: WILDCARD }).collect());
         let Participants::Listed(procs) = participants else {
@@ -494,7 +500,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     /// True if a participant is on another node, or may be, and for each group of a run on several nodes: its
     /// context id is unique in the run.
     fn is_over_nodes(
-        self,
+        &self,
         peer: ProcId,
         kind: CollectiveKind,
         participants: Participants<'_>,
@@ -516,7 +522,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     }
 
     /// Number of processes of a packed list that are on this node.
-    fn count_local(self, all: MembershipDigest, procs: &[u8]) -> u32 {
+    fn count_local(&self, all: MembershipDigest, procs: &[u8]) -> u32 {
         if unpack_procs(procs).all(|listed| !self.has_remote(listed)) {
             return all.count;
         }
@@ -525,19 +531,19 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     }
 
     /// The processes that an entry of a list stands for.
-    pub(super) fn expand(self, listed: ListedProc) -> impl Iterator<Item = ProcId> {
+    pub(super) fn expand(&self, listed: ListedProc) -> impl Iterator<Item = ProcId> {
         listed.expand(self.ranks(listed.job))
     }
 
     /// The entry of a list that a client sent; `None` if there is no such process.
-    pub(super) fn listed_proc(self, proc: Proc<'_>) -> Option<ListedProc> {
+    pub(super) fn listed_proc(&self, proc: Proc<'_>) -> Option<ListedProc> {
         let job = self.named(proc.nspace)?;
         let is_there = proc.rank == WILDCARD || self.ranks(job).contains(&proc.rank);
         is_there.then_some(ListedProc { job, rank: proc.rank })
     }
 
     /// Digest of the participants; `None` if one does not exist.
-    fn digest(self, participants: Participants<'_>) -> Option<MembershipDigest> {
+    fn digest(&self, participants: Participants<'_>) -> Option<MembershipDigest> {
         let of = |listed| self.expand(listed).collect::<MembershipDigest>();
         match participants {
             Participants::Listed(procs) => {
@@ -559,7 +565,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
         }
     }
 
-    fn listed(self, participants: Participants<'_>) -> Option<P::Bytes> {
+    fn listed(&self, participants: Participants<'_>) -> Option<BytesOf<S>> {
         match participants {
             // The digest has shown that each exists.
             Participants::Listed(procs) | Participants::Known(procs) => {
@@ -571,14 +577,14 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// The response to a process of job `own`: descriptions of the jobs that it is connected with.
     fn connect_response(
-        self,
-        ended: &OpenCollective<P::Bytes>,
+        &self,
+        ended: &OpenCollective<BytesOf<S>>,
         own: JobId,
-        state: &PmixSessionStateOf<P>,
-    ) -> PmixResponse<P::Bytes> {
+        state: &PmixSessionStateOf<S::Pmix>,
+    ) -> PmixResponse<BytesOf<S>> {
         PmixResponse::body(pack(state.protocol.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0);
             for (at, listed) in ended.listed().enumerate() {
@@ -613,17 +619,17 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
         self,
         open: &'a OpenCollective<P::Bytes>,
     ) -> impl Iterator<Item = ProcId> + use<'a, P, S> {
-        open.listed().flat_map(move |listed| self.view.expand(listed))
+        open.listed().flat_map(move |listed| self.shared.expand(listed))
     }
 
     /// The number of participants that are gone without having joined.
     fn gone_from(self, open: &'a OpenCollective<P::Bytes>, at: usize) -> u32 {
         // Checked at each join, when nearly always no process is gone.
-        let has_gone = |job: JobId| self.view.job(job).is_some_and(|job| job.gone > 0);
+        let has_gone = |job: JobId| self.shared.job(job).is_some_and(|job| job.gone > 0);
         if !open.listed().any(|listed| has_gone(listed.job)) {
             return 0;
         }
-        let is_gone = |member: &ProcId| self.view.member(*member).is_some_and(Member::is_gone);
+        let is_gone = |member: &ProcId| self.shared.member(*member).is_some_and(Member::is_gone);
         let gone = self.members(open).filter(is_gone);
         let count = gone.filter(|member| !self.is_in(at, *member)).count();
         u32::try_from(count).unwrap_or(u32::MAX)
@@ -633,7 +639,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     fn has_multiple_sessions(self, at: usize) -> bool {
         let inside = self.sessions.states().filter(|state| state.in_collective(at).is_some());
         inside
-            .filter_map(|state| self.view.pmix.rank_data(state.protocol.peer?))
+            .filter_map(|state| self.shared.pmix.rank_data(state.protocol.peer?))
             .any(|data| data.sessions > 1)
     }
 
@@ -668,7 +674,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     }
 
     fn find_handed_up(self, number: u32) -> Option<(usize, &'a OpenCollective<P::Bytes>)> {
-        let collectives = &self.view.pmix.collectives;
+        let collectives = &self.shared.pmix.collectives;
         let mut all = (0..collectives.end()).filter_map(|at| Some((at, collectives.get(at)?)));
         all.find(|(_, open)| open.handed_up().is_some_and(|part| part.number == number))
     }
@@ -707,10 +713,10 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
         open: &'a OpenCollective<P::Bytes>,
         job: JobId,
     ) -> impl Iterator<Item = BlockRecord<'a>> {
-        let of = self.view.job(job);
+        let of = self.shared.job(job);
         let local = self.members(open).filter(move |proc| proc.job == job);
         local.filter_map(move |proc| {
-            let data = self.view.pmix.rank_data(proc)?;
+            let data = self.shared.pmix.rank_data(proc)?;
             let is_due = || of.is_some_and(|of| of.is_due(data.fence));
             // No fence has carried anything to other runs.
             let blob = data.remote.as_ref().filter(|_| open.others().is_some() || is_due());

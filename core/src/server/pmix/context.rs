@@ -1,9 +1,11 @@
-//! The PMIx part of a server as it is lent: to the owner with the sessions, and to the handler of a request
-//! without them.
+//! The lent context: the state that all clients share, with all sessions for the owner, without them for the
+//! handler of a request.
+//!
+//! A handler gets its session and [`Shared`]; what it does to other sessions is the returned [`PmixEffect`].
 
 use super::procs::ListedProc;
 use super::session::{PmixResponse, UnfinishedLimits};
-use super::tables::{NamespaceOf, PmixSessionStateOf, PmixShared, PmixStorage};
+use super::tables::{NamespaceOf, PmixSessionStateOf, PmixStorage};
 use crate::error::PeerError;
 use crate::ids::{Excerpt, JobId, ProcId, Rank, SessionId};
 use crate::server::member::Member;
@@ -17,16 +19,17 @@ use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::{List, WILDCARD};
 use core::ops::Range;
 
-/// State that the handler of a request may modify besides its session.
-pub(super) struct PmixContext<'a, P: PmixStorage, S: Storage<Pmix = P>> {
-    pub(super) pmix: &'a mut PmixShared<P>,
-    pub(super) common: &'a mut Shared<S>,
+/// The PMIx part of a server ([`Server::pmix`](crate::server::Server::pmix)): the calls that only PMIx has.
+/// Input, output, events and deadlines of its sessions are those of the [`Server`](crate::server::Server).
+pub struct PmixServer<'a, P: PmixStorage + 'a, S: Storage<Pmix = P>> {
+    pub(super) sessions: &'a mut SessionTable<S>,
+    pub(super) shared: &'a mut Shared<S>,
 }
 
-/// The same state, read-only.
-pub(super) struct PmixView<'a, P: PmixStorage, S: Storage<Pmix = P>> {
-    pub(super) pmix: &'a PmixShared<P>,
-    pub(super) common: &'a Shared<S>,
+/// The same, read-only ([`Server::pmix_ref`](crate::server::Server::pmix_ref)).
+pub struct PmixServerRef<'a, P: PmixStorage + 'a, S: Storage<Pmix = P>> {
+    pub(super) sessions: &'a SessionTable<S>,
+    pub(super) shared: &'a Shared<S>,
 }
 
 /// Effect of a message outside its session.
@@ -90,47 +93,45 @@ pub(in crate::server) enum PmixEffect {
     },
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
-    pub(super) fn view(&self) -> PmixView<'_, P, S> {
-        PmixView { pmix: self.pmix, common: self.common }
-    }
-}
-
-impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
-    pub(super) fn job(self, job: JobId) -> Option<&'a JobOf<S>> {
-        self.common.job(job)
+impl<S: Storage> Shared<S> {
+    /// A job, and its namespace to modify.
+    pub(super) fn job_and_namespace(
+        &mut self,
+        id: JobId,
+    ) -> Option<(&JobOf<S>, &mut NamespaceOf<S::Pmix>)> {
+        self.jobs.get(id.0 as usize).zip(self.pmix.namespace_mut(id))
     }
 
-    pub(super) fn ranks(self, job: JobId) -> Range<u32> {
+    pub(super) fn ranks(&self, job: JobId) -> Range<u32> {
         self.job(job).map_or(0..0, Job::ranks)
     }
 
     /// Name of a job; empty if there is no such job.
-    pub(super) fn nspace(self, job: JobId) -> &'a [u8] {
+    pub(super) fn nspace(&self, job: JobId) -> &[u8] {
         self.job(job).map_or(b"", |job| job.name().as_bytes())
     }
 
-    pub(super) fn member(self, proc: ProcId) -> Option<&'a Member> {
+    pub(super) fn member(&self, proc: ProcId) -> Option<&Member> {
         self.job(proc.job)?.member(proc.rank)
     }
 
-    pub(super) fn node(self, proc: ProcId) -> Option<u32> {
+    pub(super) fn node(&self, proc: ProcId) -> Option<u32> {
         Some(self.member(proc)?.node)
     }
 
     /// True if a process is gone, or never was. A process on another node counts as present.
-    pub(super) fn is_gone(self, proc: ProcId) -> bool {
+    pub(super) fn is_gone(&self, proc: ProcId) -> bool {
         let is_remote = self.job(proc.job).is_some_and(|job| job.is_remote(proc.rank));
         !is_remote && self.member(proc).is_none_or(Member::is_gone)
     }
 
     /// True if a process is on this node.
-    pub(super) fn is_local(self, proc: ProcId) -> bool {
+    pub(super) fn is_local(&self, proc: ProcId) -> bool {
         self.job(proc.job).is_some_and(|job| !job.is_remote(proc.rank))
     }
 
     /// True if an entry of a list stands for a process on another node.
-    pub(super) fn has_remote(self, listed: ListedProc) -> bool {
+    pub(super) fn has_remote(&self, listed: ListedProc) -> bool {
         self.job(listed.job).is_some_and(|job| match listed.rank {
             WILDCARD => job.has_remote(),
             rank => job.is_remote(Rank(rank)),
@@ -138,17 +139,17 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// True for a job of a run on several nodes, even if all of its ranks are on this one.
-    pub(super) fn is_served_by_head(self, job: JobId) -> bool {
+    pub(super) fn is_served_by_head(&self, job: JobId) -> bool {
         self.job(job).is_some_and(Job::is_over_nodes)
     }
 
     /// True if the owner serves the published names of a job.
-    pub(super) fn hands_names_up(self, job: JobId) -> bool {
+    pub(super) fn hands_names_up(&self, job: JobId) -> bool {
         self.job(job).is_some_and(Job::hands_names_up)
     }
 
     /// The jobs that PMIx clients know, without those of other runs.
-    pub(super) fn namespaces(self) -> impl Iterator<Item = &'a NamespaceOf<P>> + Clone {
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &NamespaceOf<S::Pmix>> + Clone {
         let namespaces = &self.pmix.namespaces;
         (0..namespaces.end())
             .filter_map(|at| namespaces.get(at))
@@ -156,15 +157,15 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// The job with this name.
-    pub(super) fn named(self, nspace: &[u8]) -> Option<JobId> {
+    pub(super) fn named(&self, nspace: &[u8]) -> Option<JobId> {
         let is = |id: &JobId| self.job(*id).is_some_and(|job| job.name().as_bytes() == nspace);
         self.namespaces().map(|namespace| namespace.job).find(is)
     }
 
     /// Deadline of a request: after the seconds of its timeout directive, of which 0 means none, or
     /// after `usual`.
-    pub(super) fn deadline(self, infos: &List<'_>, usual: Option<Duration>) -> Option<Instant> {
-        let now = self.common.now;
+    pub(super) fn deadline(&self, infos: &List<'_>, usual: Option<Duration>) -> Option<Instant> {
+        let now = self.now;
         let seconds = infos.find(keys::TIMEOUT).and_then(|value| value.number());
         match seconds {
             Some(seconds) if seconds > 0 => {
@@ -176,43 +177,16 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> Clone for PmixView<'_, P, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P: PmixStorage, S: Storage<Pmix = P>> Copy for PmixView<'_, P, S> {}
-
-/// The PMIx part of a server ([`Server::pmix`](crate::server::Server::pmix)): the calls that only PMIx has.
-/// Input, output, events and deadlines of its sessions are those of the [`Server`](crate::server::Server).
-pub struct PmixServer<'a, P: PmixStorage, S: Storage<Pmix = P>> {
-    pub(super) sessions: &'a mut SessionTable<S>,
-    pub(super) context: PmixContext<'a, P, S>,
-}
-
-/// The same, read-only ([`Server::pmix_ref`](crate::server::Server::pmix_ref)).
-pub struct PmixServerRef<'a, P: PmixStorage, S: Storage<Pmix = P>> {
-    pub(super) sessions: &'a SessionTable<S>,
-    pub(super) view: PmixView<'a, P, S>,
-}
-
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     pub(super) fn as_ref(&self) -> PmixServerRef<'_, P, S> {
-        PmixServerRef { sessions: self.sessions, view: self.context.view() }
-    }
-
-    pub(super) fn common(&mut self) -> &mut Shared<S> {
-        self.context.common
+        PmixServerRef { sessions: self.sessions, shared: self.shared }
     }
 
     /// Ends the fence of a job, and wakes its sessions.
     pub(super) fn end_fence(&mut self, job: JobId) {
-        self.sessions.end_fence(self.context.common, job);
+        self.sessions.end_fence(self.shared, job);
     }
-}
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Links a session, which was admitted, to the other ones of its process.
     pub(super) fn link(&mut self, id: SessionId, peer: ProcId) {
         let last = self.as_ref().of_peer(peer).last().map(|(last, _)| last);
@@ -239,7 +213,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
                 }
             }
             None => {
-                if let Some(data) = self.context.pmix.rank_data_mut(peer) {
+                if let Some(data) = self.shared.pmix.rank_data_mut(peer) {
                     data.first_session = next;
                 }
             }
@@ -262,7 +236,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
         self,
         proc: ProcId,
     ) -> impl Iterator<Item = (SessionId, &'a PmixSessionStateOf<P>)> {
-        let first = self.view.pmix.rank_data(proc).and_then(|data| data.first_session);
+        let first = self.shared.pmix.rank_data(proc).and_then(|data| data.first_session);
         let state = move |id: &SessionId| self.sessions.state(*id)?.protocol.next_of_peer;
         let ids = core::iter::successors(first, state);
         ids.filter_map(move |id| Some((id, self.sessions.state(id)?)))

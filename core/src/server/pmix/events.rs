@@ -5,39 +5,39 @@
 //! read slowly, or never, are thereby bounded by the size of the cache and by the number of
 //! notifications pending at once; events that have dropped out of the cache by then are lost.
 
-use super::context::{PmixContext, PmixServer, PmixView};
+use super::context::PmixServer;
 use super::event_cache::{
     CACHED_MAX, CachedEvent, EventRegistration, Notification, REGISTRATIONS_MAX, affected, procs,
 };
 use super::procs::ListedProc;
 use super::session::{PendingRequest, PmixPeerState, PmixResponse};
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
-use super::tables::{PmixSessionStateOf, PmixShared, PmixStorage};
+use super::tables::{BytesOf, PmixSessionStateOf, PmixShared, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::Storage;
 use crate::server::session::{SessionPhase, SessionState};
 use crate::server::session_table::READY;
+use crate::server::shared::Shared;
 use crate::storage::Slots;
 use crate::wire::pmix::header::TAG_EVENT;
 use crate::wire::pmix::names::{Status, keys, range};
 use crate::wire::pmix::{Format, List, Packer, Proc};
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Registers these codes; all codes, if there are none.
     pub(super) fn register(
         &self,
-        state: &mut PmixSessionStateOf<P>,
+        state: &mut PmixSessionStateOf<S::Pmix>,
         codes: &List<'_>,
         infos: &List<'_>,
     ) -> Status {
-        let view = self.view();
         let mut fresh: heapless::Vec<EventRegistration, REGISTRATIONS_MAX> = heapless::Vec::new();
         let all = codes.is_empty().then_some(None);
         // Without a list, events of all processes; a job that does not exist has none.
         let any = affected(infos).next().is_none().then_some(None);
         for code in all.into_iter().chain(codes.codes().map(Some)) {
             let known = affected(infos).filter_map(|proc| {
-                Some(ListedProc { job: view.named(proc.nspace)?, rank: proc.rank })
+                Some(ListedProc { job: self.named(proc.nspace)?, rank: proc.rank })
             });
             for about in any.into_iter().chain(known.map(Some)) {
                 let registration = EventRegistration { code, about };
@@ -53,8 +53,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         // allows it.
         for at in 0..self.pmix.events.end() {
             let Some(event) = self.pmix.events.get(at) else { continue };
-            let is_late = !view.is_subscribed(state, event);
-            if is_late && !view.reaches(event, event.later, state.protocol.peer) {
+            let is_late = !self.is_subscribed(state, event);
+            if is_late && !self.reaches(event, event.later, state.protocol.peer) {
                 state.protocol.registrations.set_delivered(at, true);
             }
         }
@@ -81,7 +81,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
             return Err(Status::OUT_OF_RESOURCE);
         }
         self.handle_group_event(source, code, infos)?;
-        let job = self.common.job(source.job).ok_or(Status::NOT_FOUND)?;
+        let job = self.job(source.job).ok_or(Status::NOT_FOUND)?;
         let kept = copy_bytes(job.name().as_bytes()).zip(copy_bytes(infos.bytes));
         let (nspace, bytes) = kept.ok_or(Status::NOMEM)?;
         let event = CachedEvent {
@@ -109,22 +109,22 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         notification: &Notification<'_>,
         write: impl Fn(&mut Packer<'_>),
     ) {
-        let event = self.context.view().cached(notification, |_, to| write(to));
-        if let Some(at) = event.and_then(|event| self.context.pmix.cache(event)) {
+        let event = self.shared.cached(notification, write);
+        if let Some(at) = event.and_then(|event| self.shared.pmix.cache(event)) {
             self.deliver(at, None);
         }
     }
 
     /// Delivers a new event to the registered sessions in its range, except its source.
     pub(super) fn deliver(&mut self, at: usize, from: Option<SessionId>) {
-        let view = self.context.view();
-        let Some(event) = view.pmix.events.get(at) else { return };
+        let shared = &*self.shared;
+        let Some(event) = shared.pmix.events.get(at) else { return };
         let mut constructed = heapless::Vec::new();
         let mut is_waited_for = false;
         for id in self.sessions.pmix_ids() {
             let Some(state) = self.sessions.state_mut(id) else { continue };
             let is_own = from == Some(id);
-            let is_for_it = !is_own && view.is_subscribed(state, event);
+            let is_for_it = !is_own && shared.is_subscribed(state, event);
             state
                 .protocol
                 .registrations
@@ -142,20 +142,21 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             }
         }
         if event.later.is_none() && !is_waited_for {
-            self.context.pmix.events.remove(at);
+            self.shared.pmix.events.remove(at);
         }
     }
 
     /// Delivers cached events to a session as far as it has free places.
     pub(super) fn deliver_cached(&mut self, id: SessionId) {
-        let view = self.context.view();
-        let events = &view.pmix.events;
+        let shared = &*self.shared;
+        let events = &shared.pmix.events;
         let Some(state) = self.sessions.state_mut(id) else { return };
         let mut has_delivered = false;
         state.protocol.registrations.is_behind = loop {
             let kept = (0..events.end()).filter_map(|at| Some((at, events.get(at)?)));
             let left = kept.filter(|(at, event)| {
-                !state.protocol.registrations.is_delivered(*at) && view.is_subscribed(state, event)
+                !state.protocol.registrations.is_delivered(*at)
+                    && shared.is_subscribed(state, event)
             });
             match left.min_by_key(|(_, event)| event.serial) {
                 None => break false,
@@ -172,7 +173,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
     /// Removes the events of processes of a job, and the registrations restricted to it.
     pub(super) fn remove_events(&mut self, job: JobId) {
-        let events = &mut self.context.pmix.events;
+        let events = &mut self.shared.pmix.events;
         for at in 0..events.end() {
             let is_its = |event: &CachedEvent<_>| event.source.is_some_and(|of| of.job == job);
             if events.get(at).is_some_and(is_its) {
@@ -202,13 +203,13 @@ impl<P: PmixStorage> PmixShared<P> {
     }
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// The event of a notification by the server; `None` without memory for it.
     pub(super) fn cached(
-        self,
+        &self,
         notification: &Notification<'_>,
-        write: impl Fn(Self, &mut Packer<'_>),
-    ) -> Option<CachedEvent<P::Bytes>> {
+        write: impl Fn(&mut Packer<'_>),
+    ) -> Option<CachedEvent<BytesOf<S>>> {
         let Proc { nspace, rank } = notification.source;
         let source = self.named(nspace).map(|job| ProcId { job, rank: Rank(rank) });
         let mut event = CachedEvent {
@@ -219,7 +220,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
             range: notification.range,
             later: notification.later,
             is_non_default: false,
-            infos: pack(Format::PLAIN, |to| write(self, to))?,
+            infos: pack(Format::PLAIN, write)?,
             count: notification.infos,
             format: Format::PLAIN,
             serial: 0,
@@ -229,7 +230,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     }
 
     /// True if the range of an event includes processes on other nodes.
-    pub(super) fn is_for_other_nodes(self, source: ProcId, range: u8, infos: &List<'_>) -> bool {
+    pub(super) fn is_for_other_nodes(&self, source: ProcId, range: u8, infos: &List<'_>) -> bool {
         match range {
             range::RM | range::PROC_LOCAL | range::LOCAL => false,
             range::CUSTOM => procs(infos, keys::EVENT_CUSTOM_RANGE)
@@ -241,13 +242,17 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     }
 
     /// True for a tool of the head of a run on several nodes: its job is no part of the run.
-    fn is_of_head(self, source: ProcId) -> bool {
+    fn is_of_head(&self, source: ProcId) -> bool {
         let is_tool = self.pmix.namespace(source.job).is_some_and(|namespace| namespace.is_tool);
-        is_tool && self.common.ids().any(|job| self.is_served_by_head(job))
+        is_tool && self.ids().any(|job| self.is_served_by_head(job))
     }
 
     /// True if an event matches a registration of a session, and its range includes this.
-    fn is_subscribed(self, state: &PmixSessionStateOf<P>, event: &CachedEvent<P::Bytes>) -> bool {
+    fn is_subscribed(
+        &self,
+        state: &PmixSessionStateOf<S::Pmix>,
+        event: &CachedEvent<BytesOf<S>>,
+    ) -> bool {
         state.lifecycle.phase == SessionPhase::Open
             && state
                 .protocol
@@ -259,10 +264,10 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     }
 
     fn matches(
-        self,
+        &self,
         registration: &EventRegistration,
         peer: Option<ProcId>,
-        event: &CachedEvent<P::Bytes>,
+        event: &CachedEvent<BytesOf<S>>,
     ) -> bool {
         let is_code = match registration.code {
             Some(code) => code == event.code,
@@ -283,8 +288,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
 
     /// True if a process is in a range of an event.
     fn reaches(
-        self,
-        event: &CachedEvent<P::Bytes>,
+        &self,
+        event: &CachedEvent<BytesOf<S>>,
         range: Option<u8>,
         peer: Option<ProcId>,
     ) -> bool {

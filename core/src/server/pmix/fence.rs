@@ -4,34 +4,34 @@
 //! deadline; and it completes without ranks that are gone, with `PARTIAL_SUCCESS`.
 
 use super::collectives::{CollectiveRequest, Participants};
-use super::context::{PmixContext, PmixEffect, PmixServer};
+use super::context::{PmixEffect, PmixServer};
 use super::session::{PmixResponse, QueuedFence};
 use super::tables::{CollectiveKind, PmixSessionStateOf, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::Storage;
 use crate::server::job::{FenceEntry, Job};
 use crate::server::member::Member;
+use crate::server::shared::Shared;
 use crate::storage::Slots;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::request::Collective;
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Handles a fence request.
     pub(super) fn fence(
         &mut self,
-        state: &mut PmixSessionStateOf<P>,
+        state: &mut PmixSessionStateOf<S::Pmix>,
         tag: u32,
         peer: ProcId,
         fence: &Collective<'_>,
     ) -> PmixEffect {
-        let view = self.view();
-        let deadline = view.deadline(&fence.infos, None);
-        let members = view.by_groups(peer, &fence.procs);
+        let deadline = self.deadline(&fence.infos, None);
+        let members = self.by_groups(peer, &fence.procs);
         let participants = match &members {
             Some(members) => Participants::Members(members.as_ref()),
             None => Participants::Listed(&fence.procs),
         };
-        if !view.is_world(peer.job, participants) {
+        if !self.is_world(peer.job, participants) {
             if members.is_none() {
                 return self.join_listed(state, tag, peer, (CollectiveKind::Fence, fence));
             }
@@ -53,8 +53,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
 
     /// Enters the fence of the job; `None` for a member that is inside already.
     fn enter(&mut self, peer: ProcId, collects_data: bool) -> Option<FenceEntry> {
-        let now = self.common.now;
-        let entry = self.common.job_mut(peer.job)?.enter_fence(peer.rank, now).ok()?;
+        let now = self.now;
+        let entry = self.job_mut(peer.job)?.enter_fence(peer.rank, now).ok()?;
         if collects_data && let Some(namespace) = self.pmix.namespace_mut(peer.job) {
             namespace.collects_data = true;
         }
@@ -67,10 +67,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// that are gone.
     pub(in crate::server) fn check_fence(&mut self, job: JobId) {
         loop {
-            let PmixContext { pmix, common } = &mut self.context;
-            let Some(of) = common.job(job) else { return };
+            let Some((of, namespace)) = self.shared.job_and_namespace(job) else { return };
             let generation = of.fence().generation();
-            let Some(namespace) = pmix.namespace_mut(job) else { return };
             if namespace.generation != generation {
                 namespace.generation = generation;
                 let status =
@@ -89,7 +87,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
                     true => member.tolerates_failures,
                     false => member.is_gone(),
                 });
-            let ends = ends_without && self.common().job_mut(job).is_some_and(Job::complete_fence);
+            let ends = ends_without && self.shared.job_mut(job).is_some_and(Job::complete_fence);
             if !ends {
                 return;
             }
@@ -100,19 +98,19 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Marks the current fence of a job as one without some ranks, which its clients receive as
     /// `PARTIAL_SUCCESS`: ranks of other nodes are gone.
     pub fn set_partial_fence(&mut self, job: JobId) {
-        if let Some(namespace) = self.context.pmix.namespace_mut(job) {
+        if let Some(namespace) = self.shared.pmix.namespace_mut(job) {
             namespace.is_partial = true;
         }
     }
 
     /// Times out the current fence: all ranks inside are answered and leave it.
     pub(super) fn expire_fence(&mut self, job: JobId) {
-        let Some(current) = self.common().job(job).map(|job| job.fence().generation()) else {
+        let Some(current) = self.shared.job(job).map(|job| job.fence().generation()) else {
             return;
         };
         for id in self.sessions.pmix_ids() {
             let Some((place, rank)) = self.in_fence(id, job, current) else { continue };
-            if let Some(job) = self.common().job_mut(job) {
+            if let Some(job) = self.shared.job_mut(job) {
                 job.withdraw(rank);
             }
             self.sessions.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
@@ -129,7 +127,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
     /// Enters the first queued fence of each session of a job that is outside.
     pub(super) fn enter_queued(&mut self, job: JobId) {
-        let now = self.common().now;
+        let now = self.shared.now;
         for id in self.sessions.pmix_ids() {
             let Some(state) = self.sessions.state_mut(id) else { continue };
             let Some(peer) = state.protocol.peer.filter(|of| of.job == job) else { continue };
@@ -141,7 +139,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             if deadline.is_some_and(|deadline| deadline <= now) {
                 continue;
             }
-            let entry = self.context.enter(peer, collects_data);
+            let entry = self.shared.enter(peer, collects_data);
             let Some(FenceEntry { generation, is_complete }) = entry else { continue };
             if let Some(pending) = state.pending.get_mut(place) {
                 pending.response = PmixResponse::Fence { generation, deadline };

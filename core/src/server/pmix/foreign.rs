@@ -7,14 +7,17 @@
 //! ([`PmixServer::add_foreign_job`]), as those that have sent their descriptions and data. A get about such a
 //! job never waits: its processes are out of reach.
 
-use super::context::{PmixServer, PmixView};
+use super::context::PmixServer;
 use super::get::Requester;
 use super::namespace::{ForeignName, Namespace, is_description};
 use super::session::PmixResponse;
 use super::shared_bytes::{SharedBytes, copy_bytes};
-use super::tables::{CollectiveKind, NamespaceOf, PmixSessionStateOf, PmixStorage, RanksOf};
+use super::tables::{
+    BytesOf, CollectiveKind, NamespaceOf, PmixSessionStateOf, PmixStorage, RanksOf,
+};
 use crate::error::{Malformed, Misuse};
 use crate::ids::{JobId, ProcId, Rank};
+use crate::server::shared::Shared;
 use crate::server::{RemoteError, Storage};
 use crate::storage::{Slots, copy};
 use crate::store::BlockError;
@@ -98,7 +101,7 @@ impl ForeignRanks<'_> {
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Lets collectives have participants of other runs from now on, which the owner reaches.
     pub fn allow_foreign(&mut self) {
-        self.context.pmix.allows_foreign = true;
+        self.shared.pmix.allows_foreign = true;
     }
 
     /// Adds a job of another run, which processes of this node are about to be connected with, or the present
@@ -118,23 +121,23 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             let malformed = Malformed::new(0, "the description of a job");
             return Err(RemoteError::Block(BlockError::Malformed(malformed)));
         }
-        let shared = &mut *self.context.pmix;
-        let at = match shared.foreign_place(nspace) {
+        let pmix = &mut self.shared.pmix;
+        let at = match pmix.foreign_place(nspace) {
             Some(at) => at,
             None => {
                 let full = RemoteError::Misuse(Misuse::NoRoom { what: "job of another run" });
                 let name = copy_bytes(nspace).ok_or(full)?;
                 let mut namespace = Namespace::new(FOREIGN, copy_bytes(b"").ok_or(full)?, ranks);
                 namespace.foreign = Some(ForeignName { name, size, connects: 0 });
-                shared.namespaces.insert(namespace).ok_or(full)?
+                pmix.namespaces.insert(namespace).ok_or(full)?
             }
         };
         // It was found or added above.
-        let Some(namespace) = shared.namespaces.get_mut(at) else { return Ok(()) };
+        let Some(namespace) = pmix.namespaces.get_mut(at) else { return Ok(()) };
         let added = namespace.remote.add(data, |rank| rank.0 < size);
         if let Err(error) = added {
             if namespace.foreign.as_ref().is_some_and(|foreign| foreign.connects == 0) {
-                shared.namespaces.remove(at);
+                pmix.namespaces.remove(at);
             }
             return Err(RemoteError::Block(error));
         }
@@ -147,8 +150,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
     /// Removes a job of another run, which has ended.
     pub fn remove_foreign_job(&mut self, nspace: &[u8]) {
-        if let Some(at) = self.context.pmix.foreign_place(nspace) {
-            self.context.pmix.namespaces.remove(at);
+        if let Some(at) = self.shared.pmix.foreign_place(nspace) {
+            self.shared.pmix.namespaces.remove(at);
         }
     }
 
@@ -156,8 +159,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// with its last connect.
     pub(super) fn count_connects(&mut self, kind: CollectiveKind, others: &[u8]) {
         for ForeignRanks { nspace, .. } in ForeignProcs::new(others).map_while(Result::ok) {
-            let Some(at) = self.context.pmix.foreign_place(nspace) else { continue };
-            let namespace = self.context.pmix.namespaces.get_mut(at);
+            let Some(at) = self.shared.pmix.foreign_place(nspace) else { continue };
+            let namespace = self.shared.pmix.namespaces.get_mut(at);
             let Some(foreign) = namespace.and_then(|of| of.foreign.as_mut()) else { continue };
             match kind {
                 CollectiveKind::Connect => foreign.connects = foreign.connects.saturating_add(1),
@@ -165,21 +168,21 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
                 _ => {}
             }
             if foreign.connects == 0 {
-                self.context.pmix.namespaces.remove(at);
+                self.shared.pmix.namespaces.remove(at);
             }
         }
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
+impl<S: Storage> Shared<S> {
     /// The job of another run with this name, and its number of ranks.
-    pub(super) fn foreign(self, nspace: &[u8]) -> Option<(&'a NamespaceOf<P>, u32)> {
+    pub(super) fn foreign(&self, nspace: &[u8]) -> Option<(&NamespaceOf<S::Pmix>, u32)> {
         let namespace = self.pmix.namespaces.get(self.pmix.foreign_place(nspace)?)?;
         Some((namespace, namespace.foreign.as_ref()?.size))
     }
 
     /// Packs the listed processes of other runs; `None` without any, or if none can be reached.
-    pub(super) fn pack_foreign(self, procs: &List<'_>) -> Option<Result<P::Bytes, Status>> {
+    pub(super) fn pack_foreign(&self, procs: &List<'_>) -> Option<Result<BytesOf<S>, Status>> {
         if !self.pmix.allows_foreign {
             return None;
         }
@@ -211,7 +214,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
             return Some(Err(Status::OUT_OF_RESOURCE));
         }
         let mut is_valid = true;
-        let packed = P::Bytes::make(len_bytes, |bytes| {
+        let packed = BytesOf::<S>::make(len_bytes, |bytes| {
             let mut rest = bytes;
             for nspace in namespaces() {
                 let of_it = || foreign().filter(|proc| proc.nspace == nspace).map(|proc| proc.rank);
@@ -243,11 +246,11 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
 
     /// Answers a get about a job of another run.
     pub(super) fn get_foreign(
-        self,
-        state: &PmixSessionStateOf<P>,
+        &self,
+        state: &PmixSessionStateOf<S::Pmix>,
         peer: ProcId,
         get: &Get<'_>,
-    ) -> PmixResponse<P::Bytes> {
+    ) -> PmixResponse<BytesOf<S>> {
         let not_found = PmixResponse::Status(Status::NOT_FOUND);
         let Some((namespace, size)) = self.foreign(get.nspace) else { return not_found };
         if let Some(response) = self.get_realm(state, peer, Some(namespace), get) {

@@ -55,7 +55,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// [`RemoteError`] for a process of this node and for a request that servers do not forward.
     pub fn handle_forwarded(&mut self, request: ForwardedRequest<'_>) -> Result<(), RemoteError> {
         let ForwardedRequest { peer, format, body } = request;
-        if self.context.view().is_local(peer) {
+        if self.shared.is_local(peer) {
             return Err(RemoteError::Misuse(Misuse::NoSuch { what: "process of another node" }));
         }
         let malformed = |error| RemoteError::Block(BlockError::Malformed(error));
@@ -64,13 +64,13 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         match Request::read(Unpacker::new(body, format)).map_err(malformed)? {
             Request::Notify { code, range, infos } => {
                 // Without room for the event its clients do not receive it, as on its own node.
-                if let Ok(at) = self.context.notify(format, peer, code, range, &infos) {
+                if let Ok(at) = self.shared.notify(format, peer, code, range, &infos) {
                     self.deliver(at, None);
                 }
             }
             Request::GroupLeave { name, .. } => {
                 if let (_, PmixEffect::LeftGroup { at: Some(at), .. }) =
-                    self.context.leave_group(peer, name)
+                    self.shared.leave_group(peer, name)
                 {
                     self.deliver(at, None);
                 }

@@ -1,14 +1,15 @@
 //! Gets: data of a process or of a job, answered at once or when it is committed.
 
-use super::context::{PmixContext, PmixServer, PmixView};
+use super::context::PmixServer;
 use super::namespace::Namespace;
 use super::procs::ListedProc;
 use super::rank_data::{ModexBlob, RankData};
 use super::session::PmixResponse;
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
-use super::tables::{PmixSessionStateOf, PmixShared, PmixStorage};
+use super::tables::{BytesOf, PmixSessionStateOf, PmixShared, PmixStorage};
 use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
+use crate::server::shared::Shared;
 use crate::time::Duration;
 use crate::wire::pmix::names::{Status, flags, keys, scope};
 use crate::wire::pmix::request::Get;
@@ -40,9 +41,9 @@ pub(super) struct GetTarget<'a> {
     scope: Option<u8>,
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Marks the process that a response waits for, if it is that of a waiting get.
-    pub(super) fn mark_awaited(&mut self, response: &PmixResponse<P::Bytes>) {
+    pub(super) fn mark_awaited(&mut self, response: &PmixResponse<BytesOf<S>>) {
         if let PmixResponse::Get { job, rank, .. } = response {
             self.pmix.set_awaited(*job, *rank);
         }
@@ -52,7 +53,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Answers the gets that wait for data which a process has committed.
     pub(super) fn answer_gets(&mut self, proc: ProcId) {
-        self.each_get(proc, |view, requester, target| view.find(requester, target));
+        self.each_get(proc, |shared, requester, target| shared.find(requester, target));
     }
 
     /// Fails the gets that wait for a process that is gone.
@@ -65,24 +66,24 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     fn each_get(
         &mut self,
         proc: ProcId,
-        answer: impl Fn(PmixView<'_, P, S>, Requester, GetTarget<'_>) -> Option<PmixResponse<P::Bytes>>,
+        answer: impl Fn(&Shared<S>, Requester, GetTarget<'_>) -> Option<PmixResponse<P::Bytes>>,
     ) {
-        if !self.context.pmix.take_awaited(proc) {
+        if !self.shared.pmix.take_awaited(proc) {
             return;
         }
         let is_its = |rank: u32| rank == proc.rank.0 || rank == ranks::UNDEF;
         let waiting = self.answer_each_get(proc.job, is_its, answer);
         if waiting.for_rank {
-            self.context.pmix.set_awaited(proc.job, proc.rank.0);
+            self.shared.pmix.set_awaited(proc.job, proc.rank.0);
         }
         if waiting.for_any {
-            self.context.pmix.set_awaited(proc.job, ranks::UNDEF);
+            self.shared.pmix.set_awaited(proc.job, ranks::UNDEF);
         }
     }
 
     /// Answers the gets that wait for data which ranks on other nodes have committed.
     pub(super) fn answer_remote_gets(&mut self, job: JobId) {
-        let Some(namespace) = self.context.pmix.namespace_mut(job) else { return };
+        let Some(namespace) = self.shared.pmix.namespace_mut(job) else { return };
         let of_remote = core::mem::take(&mut namespace.is_remote_awaited);
         let of_any = core::mem::take(&mut namespace.is_awaited);
         if !of_remote && !of_any {
@@ -92,13 +93,13 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         let waiting = self.answer_each_get(
             job,
             |_| true,
-            |view, requester, target| {
+            |shared, requester, target| {
                 let is_any = target.rank == ranks::UNDEF;
-                let is_remote = is_any || view.has_remote(ListedProc { job, rank: target.rank });
-                if is_remote { view.find(requester, target) } else { None }
+                let is_remote = is_any || shared.has_remote(ListedProc { job, rank: target.rank });
+                if is_remote { shared.find(requester, target) } else { None }
             },
         );
-        if let Some(namespace) = self.context.pmix.namespace_mut(job) {
+        if let Some(namespace) = self.shared.pmix.namespace_mut(job) {
             (namespace.is_remote_awaited, namespace.is_awaited) =
                 (waiting.for_rank, waiting.for_any);
         }
@@ -109,9 +110,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         &mut self,
         job: JobId,
         is_its: impl Fn(u32) -> bool,
-        answer: impl Fn(PmixView<'_, P, S>, Requester, GetTarget<'_>) -> Option<PmixResponse<P::Bytes>>,
+        answer: impl Fn(&Shared<S>, Requester, GetTarget<'_>) -> Option<PmixResponse<P::Bytes>>,
     ) -> WaitingGets {
-        let view = self.context.view();
+        let shared = &*self.shared;
         let mut waiting = WaitingGets::default();
         // In the order of connections, which is that of their output.
         for id in self.sessions.pmix_ids() {
@@ -127,7 +128,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
                     {
                         let key = key.as_ref().map(AsRef::as_ref);
                         let target = GetTarget { job, rank: *rank, key, scope: *scope };
-                        let response = answer(view, requester, target);
+                        let response = answer(shared, requester, target);
                         match (&response, *rank) {
                             (None, ranks::UNDEF) => waiting.for_any = true,
                             (None, _) => waiting.for_rank = true,
@@ -170,14 +171,14 @@ impl<P: PmixStorage> PmixShared<P> {
     }
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Answers a get, or keeps it pending until its data is committed.
     pub(super) fn get(
-        self,
-        state: &PmixSessionStateOf<P>,
+        &self,
+        state: &PmixSessionStateOf<S::Pmix>,
         peer: ProcId,
         get: &Get<'_>,
-    ) -> PmixResponse<P::Bytes> {
+    ) -> PmixResponse<BytesOf<S>> {
         let not_found = PmixResponse::Status(Status::NOT_FOUND);
         let Some(job) = self.named(get.nspace) else {
             return self.get_foreign(state, peer, get);
@@ -211,7 +212,11 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     }
 
     /// Answers a get from present data; `None` if the get has to wait.
-    fn find(self, requester: Requester, target: GetTarget<'_>) -> Option<PmixResponse<P::Bytes>> {
+    fn find(
+        &self,
+        requester: Requester,
+        target: GetTarget<'_>,
+    ) -> Option<PmixResponse<BytesOf<S>>> {
         let not_found = Some(PmixResponse::Status(Status::NOT_FOUND));
         let Some((namespace, job)) = self.pmix.namespace(target.job).zip(self.job(target.job))
         else {
@@ -262,7 +267,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
                 _ => Some(member.node) == own_node,
             };
             if let Some(blob) = rank_data.seen(is_local).filter(|blob| blob.has(target.key)) {
-                let share = |bytes: &P::Bytes| Some(bytes.clone());
+                let share = |bytes: &BytesOf<S>| Some(bytes.clone());
                 return Some(requester.answer_modex(others, owner, blob, share));
             }
             let hidden = rank_data.seen(!is_local).is_some_and(|blob| blob.has(target.key));
@@ -273,15 +278,15 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Finds group contributions of a process for a get; a qualifier of the get restricts them to
     /// one group. `None` if there are none.
     pub(super) fn find_contributed(
-        self,
+        &self,
         format: Format,
         job: JobId,
         get: &Get<'_>,
-    ) -> Option<PmixResponse<P::Bytes>> {
+    ) -> Option<PmixResponse<BytesOf<S>>> {
         let (namespace, rank) = (self.pmix.namespace(job)?, Rank(get.rank));
         let key = get.key?;
         let target = get.infos.infos().find(|info| info.flags & flags::QUALIFIER != 0);

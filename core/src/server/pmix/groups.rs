@@ -24,7 +24,7 @@
 //! all invited processes.
 
 use super::collectives::{CollectiveEnd, CollectiveRequest, Participants};
-use super::context::{PmixContext, PmixEffect, PmixServer, PmixServerRef, PmixView};
+use super::context::{PmixEffect, PmixServer, PmixServerRef};
 use super::directives::has_unknown_required;
 use super::event_cache::{Notification, procs};
 use super::group_participant::{
@@ -36,11 +36,13 @@ use super::rank_set::is_of_node;
 use super::session::{PendingRequest, PmixPeerState, PmixResponse};
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
 use super::tables::{
-    CollectiveKind, CollectiveUplink, OpenCollective, PmixSessionStateOf, PmixStorage, ProcessGroup,
+    BytesOf, CollectiveKind, CollectiveUplink, OpenCollective, PmixSessionStateOf, PmixStorage,
+    ProcessGroup,
 };
 use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::server::session::SessionState;
+use crate::server::shared::Shared;
 use crate::storage::Slots;
 use crate::wire::pmix::names::{Status, keys, range};
 use crate::wire::pmix::request::{self, Request};
@@ -70,11 +72,11 @@ enum ConstructLayout {
     All,
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Handles a request to construct a group.
     pub(super) fn construct(
         &mut self,
-        state: &mut PmixSessionStateOf<P>,
+        state: &mut PmixSessionStateOf<S::Pmix>,
         tag: u32,
         body: &[u8],
         name: &[u8],
@@ -82,7 +84,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     ) -> PmixEffect {
         let Some(peer) = state.protocol.peer else { return PmixEffect::Nothing };
         let refused = match copy_bytes(body) {
-            _ if self.view().group_of(peer, name).is_some() => Status::EXISTS,
+            _ if self.group_of(peer, name).is_some() => Status::EXISTS,
             // The answer to those that no leader has named, which would wait for leaders otherwise.
             _ if is_unled(group) && self.has_been_constructed(name) => Status::BAD_PARAM,
             _ if name.len() > NAME_BYTES => Status::BAD_PARAM,
@@ -90,7 +92,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
             None => Status::NOMEM,
             Some(contributed) => {
                 let is_listed = leaders(group).is_none() && !group.procs.is_empty();
-                let of_node = self.view().by_groups(peer, &group.procs);
+                let of_node = self.by_groups(peer, &group.procs);
                 let (kind, participants) = match (is_listed, &of_node) {
                     (true, None) => (CollectiveKind::Construct, Participants::Listed(&group.procs)),
                     (true, Some(procs)) => {
@@ -98,7 +100,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
                     }
                     (false, _) => (CollectiveKind::Bootstrap, Participants::Any),
                 };
-                let deadline = self.view().deadline(&group.infos, None);
+                let deadline = self.deadline(&group.infos, None);
                 let request = CollectiveRequest {
                     kind,
                     name: Some(name),
@@ -129,13 +131,13 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Handles a request of a member to destruct its group.
     pub(super) fn destruct(
         &mut self,
-        state: &mut PmixSessionStateOf<P>,
+        state: &mut PmixSessionStateOf<S::Pmix>,
         tag: u32,
         peer: ProcId,
         name: &[u8],
         rest: Unpacker<'_>,
     ) -> PmixEffect {
-        let found = self.view().group_of(peer, name);
+        let found = self.group_of(peer, name);
         let members = found.and_then(|at| Some(self.pmix.groups.get(at)?.members.clone()));
         let (Some(members), Some(infos)) = (&members, directives(state.protocol.release, rest))
         else {
@@ -151,7 +153,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
             kind: CollectiveKind::Destruct,
             name: Some(name),
             participants: Participants::Members(members.as_ref()),
-            deadline: self.view().deadline(&infos, None),
+            deadline: self.deadline(&infos, None),
             contributed: None,
         };
         self.join(state, tag, peer, request)
@@ -159,7 +161,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
 
     /// Removes a process from a group at its request, and notifies the remaining members.
     pub(super) fn leave_group(&mut self, peer: ProcId, name: &[u8]) -> (Status, PmixEffect) {
-        let found = self.view().group_of(peer, name);
+        let found = self.group_of(peer, name);
         let Some((at, group)) = found.and_then(|at| Some((at, self.pmix.groups.get(at)?))) else {
             return (Status::NOT_FOUND, PmixEffect::Nothing);
         };
@@ -167,18 +169,18 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         let Some(rest) = rest else { return (Status::NOMEM, PmixEffect::Nothing) };
         // A pending destruct of the group does not wait for the process that has left.
         self.shrink_collectives(name, &old, &rest);
-        let is_forwarded = unpack_procs(old.as_ref()).any(|member| self.view().has_remote(member));
+        let is_forwarded = unpack_procs(old.as_ref()).any(|member| self.has_remote(member));
         let happened = self.cache_departure(peer, name, &rest, Status::GROUP_LEFT);
         self.replace_members(at, rest);
         (Status::SUCCESS, PmixEffect::LeftGroup { at: happened, is_forwarded })
     }
 
     /// Removes a group whose destruct is complete.
-    pub(super) fn remove_group(&mut self, ended: &OpenCollective<P::Bytes>) {
+    pub(super) fn remove_group(&mut self, ended: &OpenCollective<BytesOf<S>>) {
         let name = ended.name.as_ref().map(AsRef::as_ref);
         let member = ended.listed().next().map(ListedProc::one);
         if let Some((name, member)) = name.zip(member)
-            && let Some(at) = self.view().group_of(member, name)
+            && let Some(at) = self.group_of(member, name)
         {
             self.pmix.groups.remove(at);
         }
@@ -200,7 +202,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     }
 
     /// Replaces the members of a group, and removes a group without members.
-    fn replace_members(&mut self, at: usize, members: P::Bytes) {
+    fn replace_members(&mut self, at: usize, members: BytesOf<S>) {
         match self.pmix.groups.get_mut(at) {
             Some(group) if !members.as_ref().is_empty() => group.members = members,
             _ => drop(self.pmix.groups.remove(at)),
@@ -212,17 +214,17 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         &mut self,
         gone: ProcId,
         name: &[u8],
-        rest: &P::Bytes,
+        rest: &BytesOf<S>,
         code: Status,
     ) -> Option<usize> {
-        let nspace = self.common.job(gone.job)?.name().clone();
+        let nspace = self.job(gone.job)?.name().clone();
         let source = Proc { nspace: nspace.as_bytes(), rank: gone.rank.0 };
         let range = range::CUSTOM;
         let notification = Notification { code, source, range, later: Some(range), infos: 3 };
-        let event = self.view().cached(&notification, |view, to| {
+        let event = self.cached(&notification, |to| {
             to.text(Some(keys::EVENT_CUSTOM_RANGE)).u32(0).of(Type::DATA_ARRAY).of(Type::PROC);
             to.size(count_procs(rest.as_ref()) as u64);
-            view.write_procs(rest.as_ref(), to);
+            self.write_procs(rest.as_ref(), to);
             to.text(Some(keys::GROUP_NAME)).u32(0).of(Type::STRING).text(Some(name));
             source.write(to.text(Some(keys::EVENT_AFFECTED_PROC)).u32(0).of(Type::PROC));
         })?;
@@ -230,7 +232,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Updates the groups after an event of a client, if the event is one of an inviter.
     ///
     /// An event that names no group, or a process that does not exist, changes nothing.
@@ -251,8 +253,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         };
         let name = infos.find(keys::GROUP_NAME).and_then(|name| name.text());
         let Some(name) = name.filter(|name| name.len() <= NAME_BYTES) else { return Ok(()) };
-        let view = self.view();
-        let open = view.invitation_by(source, Some(name));
+
+        let open = self.invitation_by(source, Some(name));
         if code == Status::GROUP_CONSTRUCT_ABORT.0 {
             if let Some(at) = open {
                 self.pmix.groups.remove(at);
@@ -260,23 +262,23 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
             return Ok(());
         }
         let former = match inviter {
-            Some(_) if view.invitations_by(source).count() < INVITATIONS_MAX => open,
+            Some(_) if self.invitations_by(source).count() < INVITATIONS_MAX => open,
             // The first one, since an invitation that a process has declined may never be closed.
-            Some(_) => open.or_else(|| view.invitation_by(source, None)),
-            None => open.or_else(|| view.group_of(source, name)),
+            Some(_) => open.or_else(|| self.invitation_by(source, None)),
+            None => open.or_else(|| self.group_of(source, name)),
         };
         let key = match infos.find(keys::GROUP_MEMBERSHIP) {
             Some(_) => keys::GROUP_MEMBERSHIP,
             None => keys::EVENT_CUSTOM_RANGE,
         };
-        let all = || procs(infos, key).map(|proc| view.listed_proc(proc));
+        let all = || procs(infos, key).map(|proc| self.listed_proc(proc));
         if all().any(|listed| listed.is_none()) {
             return Ok(());
         }
         // Without duplicates before wildcards are expanded, so that the list stays short.
-        let listed: P::Bytes =
+        let listed: BytesOf<S> =
             pack_sorted(|| all().flatten().chain([source.into()])).ok_or(Status::NOMEM)?;
-        let each = || unpack_procs(listed.as_ref()).flat_map(|listed| view.expand(listed));
+        let each = || unpack_procs(listed.as_ref()).flat_map(|listed| self.expand(listed));
         let members = pack_sorted(|| each().map(ListedProc::from)).ok_or(Status::NOMEM)?;
         let name = copy_bytes(name).ok_or(Status::NOMEM)?;
         let group = ProcessGroup { name, members, is_watched: false, inviter };
@@ -291,13 +293,13 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Removes a member that has exited: notifies the members of groups with notification, and
     /// removes a group without live members and an open invitation of this process.
     pub(super) fn remove_exited_member(&mut self, gone: ProcId) {
-        for at in 0..self.context.pmix.groups.end() {
-            let group = self.context.pmix.groups.get(at);
+        for at in 0..self.shared.pmix.groups.end() {
+            let group = self.shared.pmix.groups.get(at);
             let Some(group) = group.filter(|group| group.has(gone)) else { continue };
-            let view = self.context.view();
+            let shared = &*self.shared;
             let is_over = group.inviter == Some(gone);
-            if is_over || group.members().all(|member| view.is_gone(member)) {
-                self.context.pmix.groups.remove(at);
+            if is_over || group.members().all(|member| shared.is_gone(member)) {
+                self.shared.pmix.groups.remove(at);
                 continue;
             }
             if !group.is_watched {
@@ -306,8 +308,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
             let Some(rest) = group.without(|member| member == gone) else { continue };
             let name = group.name.clone();
             let code = Status::GROUP_MEMBER_FAILED;
-            let happened = self.context.cache_departure(gone, name.as_ref(), &rest, code);
-            self.context.replace_members(at, rest);
+            let happened = self.shared.cache_departure(gone, name.as_ref(), &rest, code);
+            self.shared.replace_members(at, rest);
             if let Some(happened) = happened {
                 self.deliver(happened, None);
             }
@@ -319,7 +321,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Completes a bootstrap if all processes that its leaders name have joined or are gone. On several nodes
     /// each of them hands up its participants, whenever there are others, and the owner decides.
     pub(super) fn check_bootstrap(&mut self, at: usize) {
-        let open = self.context.pmix.collectives.get_mut(at);
+        let open = self.shared.pmix.collectives.get_mut(at);
         if let Some(open) = open.filter(|open| open.uplink != CollectiveUplink::None) {
             if core::mem::replace(&mut open.local_count, open.inside) != open.inside {
                 self.hand_up_collective(at, false);
@@ -338,7 +340,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         };
         let mut is_partial = false;
         for member in unpack_procs(members.as_ref()).map(ListedProc::one) {
-            match (here.is_in(at, member), here.view.is_gone(member)) {
+            match (here.is_in(at, member), here.shared.is_gone(member)) {
                 (true, _) => {}
                 (false, true) => is_partial = true,
                 (false, false) => return,
@@ -373,7 +375,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         if status != Status::SUCCESS && !(status == Status::PARTIAL_SUCCESS && is_tolerant) {
             return Err(status);
         }
-        let view = here.view;
+        let shared = here.shared;
         let named: P::Bytes = match ended.kind {
             CollectiveKind::Bootstrap => match result {
                 Some(end) => here.named_in(end.data).ok_or(Status::NOT_FOUND)?,
@@ -385,7 +387,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         let is_named = |proc: &ListedProc| {
             unpack_procs(named.as_ref()).any(|listed| listed.matches_digest(*proc))
         };
-        let joined = || participants(data).filter_map(|one| view.listed_proc(one.proc));
+        let joined = || participants(data).filter_map(|one| shared.listed_proc(one.proc));
         let members = pack_sorted(|| joined().filter(is_named));
         let members: P::Bytes = members.ok_or(Status::NOMEM)?;
         let contributing = || participants(data).filter(GroupParticipant::has_contribution);
@@ -398,13 +400,13 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         let name = ended.name.clone().ok_or(Status::BAD_PARAM)?;
         let is_watched = flags & WATCHED != 0;
         let group = ProcessGroup { name, members: members.clone(), is_watched, inviter: None };
-        let shared = &mut *self.context.pmix;
-        shared.groups.insert(group).ok_or(Status::OUT_OF_RESOURCE)?;
+        let pmix = &mut self.shared.pmix;
+        pmix.groups.insert(group).ok_or(Status::OUT_OF_RESOURCE)?;
         let context = (flags & WANTS_CONTEXT != 0).then(|| match result {
             Some(end) => end.serial,
             None => {
-                shared.contexts = shared.contexts.wrapping_add(1);
-                shared.contexts
+                pmix.contexts = pmix.contexts.wrapping_add(1);
+                pmix.contexts
             }
         });
         if let Some(context) = context {
@@ -418,9 +420,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     fn store_contributions(&mut self, data: &[u8], context: u32) {
         let mut remote = None;
         for one in participants(data) {
-            let proc = self.context.view().listed_proc(one.proc).map(ListedProc::one);
+            let proc = self.shared.listed_proc(one.proc).map(ListedProc::one);
             let Some(proc) = proc.filter(|_| one.has_contribution()) else { continue };
-            match self.context.pmix.rank_data_mut(proc) {
+            match self.shared.pmix.rank_data_mut(proc) {
                 Some(rank_data) => rank_data.contribute(|to| {
                     one.qualified(context).for_each(|write| write(to));
                 }),
@@ -429,8 +431,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         }
         // Those of other nodes are stored at once, since each addition copies all of them.
         let Some(id) = remote else { return };
-        let PmixContext { pmix, common } = &mut self.context;
-        let Some((job, namespace)) = common.job(id).zip(pmix.namespace_mut(id)) else { return };
+        let Some((job, namespace)) = self.shared.job_and_namespace(id) else { return };
         let is_remote = |one: &GroupParticipant<'_>| {
             one.proc.nspace == job.name().as_bytes() && job.is_remote(Rank(one.proc.rank))
         };
@@ -444,12 +445,12 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Resolves a list in which some processes are named as members of a group, or of an open
     /// invitation, by the group name and their place in it, or by the group name and a wildcard, and those
     /// of the node by their rank; `None` if neither is, or a group without the requester. Newer libraries
     /// name the members of a group themselves.
-    pub(super) fn by_groups(self, requester: ProcId, procs: &List<'_>) -> Option<P::Bytes> {
+    pub(super) fn by_groups(&self, requester: ProcId, procs: &List<'_>) -> Option<BytesOf<S>> {
         let is_plain = |proc: Proc<'_>| !is_of_node(proc.rank) && self.named(proc.nspace).is_some();
         if procs.count > NAMED_MAX || procs.procs().all(is_plain) {
             return None;
@@ -480,7 +481,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     }
 
     /// Place of the complete group with this name that a process is a member of.
-    pub(super) fn group_of(self, member: ProcId, name: &[u8]) -> Option<usize> {
+    pub(super) fn group_of(&self, member: ProcId, name: &[u8]) -> Option<usize> {
         let groups = &self.pmix.groups;
         (0..groups.end()).find(|at| {
             groups.get(*at).is_some_and(|group| {
@@ -490,16 +491,16 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     }
 
     /// Writes a packed list of processes, as they stand inside other values.
-    pub(super) fn write_procs(self, procs: &[u8], to: &mut Packer<'_>) {
+    pub(super) fn write_procs(&self, procs: &[u8], to: &mut Packer<'_>) {
         for ListedProc { job, rank } in unpack_procs(procs) {
             Proc { nspace: self.nspace(job), rank }.write(to);
         }
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
+impl<S: Storage> Shared<S> {
     /// Place of an open invitation with this name that a process has sent or received.
-    pub(super) fn invitation_of(self, member: ProcId, name: &[u8]) -> Option<usize> {
+    pub(super) fn invitation_of(&self, member: ProcId, name: &[u8]) -> Option<usize> {
         let groups = &self.pmix.groups;
         (0..groups.end()).find(|at| {
             groups.get(*at).is_some_and(|group| {
@@ -509,27 +510,27 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// Place of an open invitation of this inviter, with this name if one is given.
-    fn invitation_by(self, inviter: ProcId, name: Option<&[u8]>) -> Option<usize> {
+    fn invitation_by(&self, inviter: ProcId, name: Option<&[u8]>) -> Option<usize> {
         let mut all = self.invitations_by(inviter);
         all.find(|(_, group)| name.is_none_or(|name| group.name.as_ref() == name)).map(|(at, _)| at)
     }
 
     fn invitations_by(
-        self,
+        &self,
         inviter: ProcId,
-    ) -> impl Iterator<Item = (usize, &'a ProcessGroup<P::Bytes>)> {
+    ) -> impl Iterator<Item = (usize, &ProcessGroup<BytesOf<S>>)> {
         let groups = &self.pmix.groups;
         let all = (0..groups.end()).filter_map(|at| Some((at, groups.get(at)?)));
         all.filter(move |(_, group)| group.inviter == Some(inviter))
     }
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Packs all processes that entries of lists stand for; `None` if one does not exist.
     fn pack_named<I: Iterator<Item = Option<ListedProc>>>(
-        self,
+        &self,
         named: impl Fn() -> I,
-    ) -> Option<P::Bytes> {
+    ) -> Option<BytesOf<S>> {
         if named().any(|proc| proc.is_none()) {
             return None;
         }
@@ -540,10 +541,10 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
 
     /// Answer to a participant that requested the group.
     pub(super) fn construct_response(
-        self,
-        constructed: &ConstructedGroup<P::Bytes>,
-        state: &PmixSessionStateOf<P>,
-    ) -> PmixResponse<P::Bytes> {
+        &self,
+        constructed: &ConstructedGroup<BytesOf<S>>,
+        state: &PmixSessionStateOf<S::Pmix>,
+    ) -> PmixResponse<BytesOf<S>> {
         let is_member = state.protocol.peer.is_some_and(|peer| {
             unpack_procs(constructed.members.as_ref()).any(|member| member.one() == peer)
         });
@@ -557,8 +558,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     }
 
     fn write_group(
-        self,
-        constructed: &ConstructedGroup<P::Bytes>,
+        &self,
+        constructed: &ConstructedGroup<BytesOf<S>>,
         layout: ConstructLayout,
         to: &mut Packer<'_>,
     ) {
@@ -604,29 +605,29 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     /// Processes that leaders name: themselves, those they list, and those they add; `None` if one
     /// does not exist.
     pub(super) fn named_by_leaders(self, at: usize) -> Option<P::Bytes> {
-        let view = self.view;
+        let shared = self.shared;
         let named = || {
             let leading = self.construct_requests(at).filter(|(_, group)| leaders(group).is_some());
             leading.flat_map(move |(leader, group)| {
-                let procs = named(&group).map(move |proc| view.listed_proc(proc));
+                let procs = named(&group).map(move |proc| shared.listed_proc(proc));
                 core::iter::once(Some(leader.into())).chain(procs)
             })
         };
-        view.pack_named(named)
+        shared.pack_named(named)
     }
 
     /// The same of the participants of all nodes.
     fn named_in(self, data: &[u8]) -> Option<P::Bytes> {
         let leading = || participants(data).filter(|one| one.leaders > 0);
         let named = || leading().flat_map(|one| core::iter::once(one.proc).chain(one.named()));
-        self.view.pack_named(|| named().map(|proc| self.view.listed_proc(proc)))
+        self.shared.pack_named(|| named().map(|proc| self.shared.listed_proc(proc)))
     }
 
     /// Records of the participants that have joined.
     pub(super) fn construct_data(self, at: usize) -> Option<P::Bytes> {
         pack(Format::PLAIN, |to| {
             for (ProcId { job, rank }, group) in self.construct_requests(at) {
-                let proc = Proc { nspace: self.view.nspace(job), rank: rank.0 };
+                let proc = Proc { nspace: self.shared.nspace(job), rank: rank.0 };
                 write_participant(proc, &group, to);
             }
         })

@@ -41,7 +41,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> Server<S> {
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Limits what inboxes hold together from now on. A session that exceeds a limit ends with
-    /// [`PeerError::UnfinishedTooLong`].
+    /// [`UnfinishedTooLong`](crate::error::PeerError::UnfinishedTooLong).
     pub const fn limit_unfinished(&mut self, limits: UnfinishedLimits) {
         self.sessions.unfinished = limits;
     }
@@ -55,7 +55,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// [`Misuse::NoRoom`] if there is no slot for the job.
     pub fn add_job(&mut self, job: JobId, info: P::Bytes, posts: RanksOf<P>) -> Result<(), Misuse> {
         let namespace = Namespace::new(job, info, posts);
-        let added = self.context.pmix.namespaces.insert(namespace);
+        let added = self.shared.pmix.namespaces.insert(namespace);
         added.map(drop).ok_or(Misuse::NoRoom { what: "job" })
     }
 
@@ -79,13 +79,13 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         if self.sessions.states().any(|state| state.protocol.peer.is_some_and(|of| of.job == job)) {
             return Err(Misuse::WrongState { needed: "no connection of the job is open" });
         }
-        self.common().remove_job(job)?;
-        self.context.remove_published(EndedPublisher::Job(job));
+        self.shared.remove_job(job)?;
+        self.shared.remove_published(EndedPublisher::Job(job));
         self.remove_events(job);
-        self.context.remove_members(job);
+        self.shared.remove_members(job);
         self.abort_collectives_of(job);
-        if let Some(at) = self.context.pmix.place(job) {
-            self.context.pmix.namespaces.remove(at);
+        if let Some(at) = self.shared.pmix.place(job) {
+            self.shared.pmix.namespaces.remove(at);
         }
         Ok(())
     }
@@ -185,8 +185,8 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     /// True if the last connection of this rank ended without FINALIZE.
     pub fn has_left_early(&self, job: JobId, rank: Rank) -> bool {
         let proc = ProcId { job, rank };
-        let was_admitted = self.view.pmix.rank_data(proc).is_some_and(|data| data.was_admitted);
-        let member = self.view.member(proc);
+        let was_admitted = self.shared.pmix.rank_data(proc).is_some_and(|data| data.was_admitted);
+        let member = self.shared.member(proc);
         was_admitted && member.is_some_and(|member| member.phase() == Phase::Lost)
     }
 
@@ -198,7 +198,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
 
     /// True if PMIx clients know a job.
     pub fn has_job(self, job: JobId) -> bool {
-        self.view.pmix.namespace(job).is_some()
+        self.shared.pmix.namespace(job).is_some()
     }
 
     /// True if the peer of a session is a tool.
@@ -208,7 +208,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
 
     /// True if a session was ever admitted as this rank.
     pub fn was_admitted(self, job: JobId, rank: Rank) -> bool {
-        self.view.pmix.rank_data(ProcId { job, rank }).is_some_and(|data| data.was_admitted)
+        self.shared.pmix.rank_data(ProcId { job, rank }).is_some_and(|data| data.was_admitted)
     }
 
     /// Lends the request of a session, until [`PmixServer::request_read`].

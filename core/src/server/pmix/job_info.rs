@@ -1,28 +1,26 @@
 //! Job-level information on request: realms (node, application, session), refreshed data of a process, the
 //! processes of a job on a node, and the nodes of a job.
 
-use super::context::{PmixContext, PmixView};
 use super::namespace::Namespace;
 use super::rank_data::RankData;
 use super::session::PmixResponse;
 use super::shared_bytes::{SharedBytes, pack};
-use super::tables::{NamespaceOf, PmixSessionStateOf, PmixStorage};
+use super::tables::{BytesOf, NamespaceOf, PmixSessionStateOf};
 use crate::ids::{ProcId, Rank};
 use crate::server::Storage;
+use crate::server::shared::Shared;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::request::Get;
 use crate::wire::pmix::{Info, Kval, List, Packer, Proc, Type, Value, WILDCARD};
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Answers REQ.
     pub(super) fn describe(
         &mut self,
-        state: &PmixSessionStateOf<P>,
+        state: &PmixSessionStateOf<S::Pmix>,
         peer: ProcId,
-    ) -> PmixResponse<P::Bytes> {
-        let (Some(job), Some(namespace)) =
-            (self.common.job(peer.job), self.pmix.namespace_mut(peer.job))
-        else {
+    ) -> PmixResponse<BytesOf<S>> {
+        let Some((job, namespace)) = self.job_and_namespace(peer.job) else {
             return PmixResponse::Status(Status::NOT_FOUND);
         };
         let format = (state.protocol.format, state.protocol.release);
@@ -36,18 +34,18 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     }
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Answers a get about this namespace that asks about a realm; `None` if it asks about processes or jobs.
     ///
     /// The realm is the one that the get names, else that of the process it asks about, else that
     /// of the requester.
     pub(super) fn get_realm(
-        self,
-        state: &PmixSessionStateOf<P>,
+        &self,
+        state: &PmixSessionStateOf<S::Pmix>,
         requester: ProcId,
-        namespace: Option<&NamespaceOf<P>>,
+        namespace: Option<&NamespaceOf<S::Pmix>>,
         get: &Get<'_>,
-    ) -> Option<PmixResponse<P::Bytes>> {
+    ) -> Option<PmixResponse<BytesOf<S>>> {
         let realms = [
             (keys::NODE_INFO, keys::NODE_ARRAY),
             (keys::APP_INFO, keys::APP_ARRAY),
@@ -80,12 +78,12 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
 
     /// Answers with the current data of a process or of a job.
     pub(super) fn refresh(
-        self,
-        state: &PmixSessionStateOf<P>,
+        &self,
+        state: &PmixSessionStateOf<S::Pmix>,
         requester: ProcId,
         nspace: &[u8],
         rank: u32,
-    ) -> PmixResponse<P::Bytes> {
+    ) -> PmixResponse<BytesOf<S>> {
         let job = self.named(nspace);
         let Some(namespace) = job.and_then(|job| self.pmix.namespace(job)) else {
             return PmixResponse::Status(Status::NOT_FOUND);
@@ -110,15 +108,15 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
+impl<S: Storage> Shared<S> {
     /// The processes on a node, by default that of the requester; of one job, or of all.
     pub(super) fn resolve_peers(
-        self,
-        state: &PmixSessionStateOf<P>,
+        &self,
+        state: &PmixSessionStateOf<S::Pmix>,
         requester: ProcId,
         node: Option<&[u8]>,
         nspace: Option<&[u8]>,
-    ) -> PmixResponse<P::Bytes> {
+    ) -> PmixResponse<BytesOf<S>> {
         if nspace.is_some_and(|name| self.named(name).is_none()) {
             return PmixResponse::Status(Status::NOT_FOUND);
         }
@@ -145,10 +143,10 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
 
     /// The names of the nodes of a job, or of all jobs.
     pub(super) fn resolve_nodes(
-        self,
-        state: &PmixSessionStateOf<P>,
+        &self,
+        state: &PmixSessionStateOf<S::Pmix>,
         nspace: Option<&[u8]>,
-    ) -> PmixResponse<P::Bytes> {
+    ) -> PmixResponse<BytesOf<S>> {
         if nspace.is_some_and(|name| self.named(name).is_none()) {
             return PmixResponse::Status(Status::NOT_FOUND);
         }
@@ -167,7 +165,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// The nodes of a job, or of all jobs, as their descriptions have them.
-    fn arrays(self, nspace: Option<&[u8]>) -> impl Iterator<Item = (&'a [u8], List<'a>)> + Clone {
+    fn arrays(&self, nspace: Option<&[u8]>) -> impl Iterator<Item = (&[u8], List<'_>)> + Clone {
         let namespaces = self.namespaces().filter_map(move |namespace| {
             let name = self.job(namespace.job)?.name().as_bytes();
             nspace.is_none_or(|target| target == name).then_some((name, namespace))
@@ -179,7 +177,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// Calls `with` for each process on the node of this name.
-    fn each_on(self, node: &[u8], nspace: Option<&[u8]>, with: &mut dyn FnMut(Proc<'_>)) {
+    fn each_on(&self, node: &[u8], nspace: Option<&[u8]>, with: &mut dyn FnMut(Proc<'_>)) {
         for (_, array) in self.arrays(nspace).filter(|(_, array)| is_named(array, node)) {
             let procs = array.find(keys::LOCAL_PROCS).and_then(|value| value.array());
             procs.iter().flat_map(|procs| procs.procs()).for_each(&mut *with);
@@ -187,7 +185,12 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// Calls `with` for each process on the node of the requester.
-    fn each_beside(self, requester: ProcId, nspace: Option<&[u8]>, with: &mut dyn FnMut(Proc<'_>)) {
+    fn each_beside(
+        &self,
+        requester: ProcId,
+        nspace: Option<&[u8]>,
+        with: &mut dyn FnMut(Proc<'_>),
+    ) {
         let node = self.node(requester);
         for job in self.namespaces().filter_map(|namespace| self.job(namespace.job)) {
             let name = job.name().as_bytes();

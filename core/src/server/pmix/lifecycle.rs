@@ -98,7 +98,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
     /// Numbers a request for the owner. Session ids and places are reused, so they do not identify it.
     fn number(&mut self, id: SessionId, place: usize) -> usize {
-        let asked = &mut self.context.pmix.asked;
+        let asked = &mut self.shared.pmix.asked;
         *asked = asked.wrapping_add(1);
         if let Some(state) = self.sessions.state_mut(id)
             && let Some(pending) = state.pending.get_mut(place)
@@ -159,10 +159,10 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
     /// Counts one connection of a rank less. If it was the last, the rank advances to `phase`.
     fn disconnect(&mut self, peer: ProcId, phase: Phase) -> bool {
-        let Some(data) = self.context.pmix.rank_data_mut(peer) else { return false };
+        let Some(data) = self.shared.pmix.rank_data_mut(peer) else { return false };
         data.sessions = data.sessions.saturating_sub(1);
         let is_last = data.sessions == 0;
-        if is_last && let Some(job) = self.common().job_mut(peer.job) {
+        if is_last && let Some(job) = self.shared.job_mut(peer.job) {
             job.advance(peer.rank, phase);
         }
         is_last
@@ -226,12 +226,12 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Answers the requests that wait for a member that is gone.
     pub(in crate::server) fn member_gone(&mut self, job: JobId, rank: Rank) {
         let gone = ProcId { job, rank };
-        if !self.context.view().member(gone).is_some_and(Member::is_gone) {
+        if !self.shared.member(gone).is_some_and(Member::is_gone) {
             return;
         }
         self.note_committed(gone);
         self.fail_gets(gone);
-        self.context.remove_published(EndedPublisher::Process(gone));
+        self.shared.remove_published(EndedPublisher::Process(gone));
         self.remove_exited_member(gone);
         self.check_fence(job);
         self.check_collectives();

@@ -3,7 +3,7 @@
 //! ```text
 //!   bytes ── Session (input, lifecycle, pending requests) ── state ── a request
 //!                                                              │
-//!       PmixContext: jobs as PMIx clients see them, and members, fences, names of the server
+//!       Shared: members, fences, names of the server, and jobs as PMIx clients see them
 //! ```
 //!
 //! A PMIx client asks for much more than a PMI client: committed data is kept by process and scope,
@@ -12,8 +12,8 @@
 //! their phases, the fence of a whole job, and the names. So one job may have ranks of every
 //! generation, whose sessions the owner serves alike.
 //!
-//! A handler gets the session that it serves and a `PmixContext`, which is the shared state
-//! without sessions. Its effect on other sessions is a returned value (`PmixEffect`), which
+//! A handler gets the session that it serves and `Shared`, the state of the server without its
+//! sessions. Its effect on other sessions is a returned value (`PmixEffect`), which
 //! [`PmixServer`] applies.
 //!
 //! Answers may be long: the description of a job, or all committed data of a process. They are
@@ -23,10 +23,24 @@
 //! Requests that only the owner can fulfil (start processes, signal them, remove files) are
 //! reported as an [`Event`](super::Event); the owner reads the request in place, and answers it.
 //! Calls that only PMIx has are lent by [`Server::pmix`] and [`Server::pmix_ref`].
+//!
+//! # Files
+//!
+//! A file uses none of a row above its own, and no files use each other:
+//!
+//! ```text
+//!   calls of the owner        host · lifecycle (effects, output, deadlines, end of a session)
+//!   messages                  state (requests by phase) · admission (greetings) · waits
+//!   chapters of the standard  groups · fence · collectives · foreign (jobs of other runs) · get · modex · job_info
+//!                             events · publish · query · forward (requests for all nodes) · shared_store
+//!   lent context              rank_set (ranks that stand for several) · context
+//!   owned state               tables · namespace (a job and its description) · session · rank_data · event_cache
+//!   values                    procs · heartbeat · group_participant · directives · shared_bytes
+//! ```
 
 mod admission;
 mod collectives;
-mod context;
+pub(super) mod context;
 mod directives;
 mod event_cache;
 mod events;
@@ -47,11 +61,11 @@ mod publish;
 mod query;
 mod rank_data;
 mod rank_set;
-mod session;
+pub(super) mod session;
 mod shared_bytes;
 mod shared_store;
 mod state;
-mod tables;
+pub(super) mod tables;
 mod waits;
 
 pub use collectives::{CollectiveEnd, CollectivePart, collective_blocks};
@@ -75,10 +89,7 @@ pub use tables::{
 };
 pub use waits::PmixWait;
 
-pub(super) use self::context::PmixEffect;
-pub(super) use self::tables::{PmixSessionsOf, PmixShared};
-
-use self::context::{PmixContext, PmixView};
+use self::tables::PmixShared;
 use super::session_table::SessionTable;
 use super::shared::Shared;
 use super::storage::{JobsOf, SessionsOf};
@@ -94,20 +105,16 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> Server<S> {
     ) -> Self {
         let (pmix, of_pmix) = PmixShared::new(tables);
         let sessions = SessionTable::new(sessions, of_pmix);
-        Self { sessions, shared: Shared::new(jobs, names), spawns: 0, pmix }
+        Self { sessions, shared: Shared::new(jobs, names, pmix), spawns: 0 }
     }
 
     /// Lends the calls that only PMIx has.
     pub const fn pmix(&mut self) -> PmixServer<'_, P, S> {
-        PmixServer {
-            sessions: &mut self.sessions,
-            context: PmixContext { pmix: &mut self.pmix, common: &mut self.shared },
-        }
+        PmixServer { sessions: &mut self.sessions, shared: &mut self.shared }
     }
 
     /// Lends those that change nothing.
     pub const fn pmix_ref(&self) -> PmixServerRef<'_, P, S> {
-        let view = PmixView { pmix: &self.pmix, common: &self.shared };
-        PmixServerRef { sessions: &self.sessions, view }
+        PmixServerRef { sessions: &self.sessions, shared: &self.shared }
     }
 }

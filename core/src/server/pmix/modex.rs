@@ -6,15 +6,16 @@
 //! ([`Event::ModexCommitted`]), and adds what it receives ([`PmixServer::add_fetched`]), which answers all
 //! gets that wait for it. Fetched data stays, as that of fences does.
 
-use super::context::{PmixContext, PmixServer, PmixServerRef, PmixView};
+use super::context::{PmixServer, PmixServerRef};
 use super::rank_data::{ModexBlob, PendingFetches, RankData, merge, record_of};
 use super::session::PmixResponse;
 use super::shared_bytes::SharedBytes;
-use super::tables::PmixStorage;
+use super::tables::{BytesOf, PmixStorage};
 use crate::error::Misuse;
 use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::member::Member;
 use crate::server::roster::ranked;
+use crate::server::shared::Shared;
 use crate::server::{Event, NO_JOB, RemoteError, Storage};
 use crate::storage::Slots;
 use crate::store::BlockRecord;
@@ -41,10 +42,12 @@ pub enum ModexAnswer<'a> {
     NotFound,
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Merges the values of a commit into the data of the rank.
     pub(super) fn commit(&mut self, peer: ProcId, format: Format, scopes: Scopes<'_>) -> Status {
-        let Some(job) = self.common.job(peer.job) else { return Status::NOT_FOUND };
+        let Some((job, namespace)) = self.job_and_namespace(peer.job) else {
+            return Status::NOT_FOUND;
+        };
         let owner = Proc { nspace: job.name().as_bytes(), rank: peer.rank.0 };
         let fence = job.next_fence();
         // Nothing is stored of a commit that cannot be read to its end.
@@ -52,9 +55,11 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
             return Status::BAD_PARAM;
         }
         // Data of scope `GLOBAL` goes into both blobs, and is merged once.
-        let mut constructed: Option<MergedScope<'_, P::Bytes>> = None;
+        let mut constructed: Option<MergedScope<'_, BytesOf<S>>> = None;
         for (scope, fresh) in scopes.map_while(Result::ok) {
-            let Some(rank_data) = self.pmix.rank_data_mut(peer) else { return Status::NOT_FOUND };
+            let Some(rank_data) = namespace.rank_data_mut(peer.rank) else {
+                return Status::NOT_FOUND;
+            };
             if matches!(scope, scope::REMOTE | scope::GLOBAL) {
                 // A fence that has ended or was handed up has the former version, unless that was kept here.
                 rank_data.is_elsewhere |= rank_data.fence != 0 && rank_data.fence != fence;
@@ -64,7 +69,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
             if matches!(scope, scope::LOCAL | scope::GLOBAL) {
                 rank_data.local_version = rank_data.local_version.wrapping_add(1);
             }
-            let places: &mut [&mut Option<ModexBlob<P::Bytes>>] = match scope {
+            let places: &mut [&mut Option<ModexBlob<BytesOf<S>>>] = match scope {
                 scope::LOCAL => &mut [&mut rank_data.local],
                 scope::REMOTE => &mut [&mut rank_data.remote],
                 scope::GLOBAL => &mut [&mut rank_data.local, &mut rank_data.remote],
@@ -96,7 +101,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     ///
     /// [`RemoteError`]; nothing was added.
     pub fn add_remote(&mut self, job: JobId, block: &[u8]) -> Result<(), RemoteError> {
-        let of = self.context.common.job(job).ok_or(RemoteError::Misuse(NO_JOB))?;
+        let of = self.shared.job(job).ok_or(RemoteError::Misuse(NO_JOB))?;
         if !of.fence().is_handed_up() {
             let needed = "the fence was handed up";
             return Err(RemoteError::Misuse(Misuse::WrongState { needed }));
@@ -108,9 +113,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// ([`committed`](Self::committed)). Of [`fence_modex`](PmixServerRef::fence_modex) only that data is
     /// left of which other nodes may have an earlier version.
     pub fn keep_fence_modex(&mut self, job: JobId) {
-        let of = self.context.common.job(job);
-        let both = self.context.pmix.namespace_mut(job).zip(of);
-        let Some((namespace, of)) = both else { return };
+        let Some((of, namespace)) = self.shared.job_and_namespace(job) else { return };
         for data in namespace.ranks.as_mut() {
             if of.is_due(data.fence) && !data.is_elsewhere {
                 data.fence = 0;
@@ -120,9 +123,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
     /// Adds the committed data of other nodes of a block, at any time.
     pub(super) fn add_modex(&mut self, job: JobId, block: &[u8]) -> Result<(), RemoteError> {
-        let of = self.context.common.job(job).ok_or(RemoteError::Misuse(NO_JOB))?;
+        self.shared.job(job).ok_or(RemoteError::Misuse(NO_JOB))?;
         // A job without PMIx clients keeps nothing for them.
-        let Some(namespace) = self.context.pmix.namespace_mut(job) else { return Ok(()) };
+        let Some((of, namespace)) = self.shared.job_and_namespace(job) else { return Ok(()) };
         namespace.remote.add(block, |rank| of.is_remote(rank)).map_err(RemoteError::Block)?;
         self.answer_remote_gets(job);
         Ok(())
@@ -134,8 +137,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// for [`Event::ModexCommitted`].
     pub fn committed(&mut self, request: ModexRequest<'_>) -> ModexAnswer<'_> {
         let ModexRequest { proc, key } = request;
-        let is_gone = self.context.view().member(proc).is_none_or(Member::is_gone);
-        let Some(data) = self.context.pmix.rank_data_mut(proc) else {
+        let is_gone = self.shared.member(proc).is_none_or(Member::is_gone);
+        let Some(data) = self.shared.pmix.rank_data_mut(proc) else {
             return ModexAnswer::NotFound;
         };
         if let Some(blob) = data.remote.as_ref().filter(|blob| blob.has(key)) {
@@ -153,10 +156,10 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// All data that processes of this node have committed for other nodes: a node that fetches the data of
     /// one of them is likely to want that of the others.
     pub fn committed_by_all(&mut self, job: JobId) -> impl Iterator<Item = BlockRecord<'_>> {
-        if let Some(namespace) = self.context.pmix.namespace_mut(job) {
+        if let Some(namespace) = self.shared.pmix.namespace_mut(job) {
             namespace.mark_elsewhere();
         }
-        let namespace = self.context.pmix.namespace(job);
+        let namespace = self.shared.pmix.namespace(job);
         namespace.into_iter().flat_map(|namespace| {
             ranked(namespace.ranks.as_ref()).filter_map(|(writer, data)| {
                 Some(record_of(writer, data.version, data.remote.as_ref()?))
@@ -185,32 +188,32 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
     /// Notes that a process has committed data, or is gone, for requests of other nodes.
     pub(super) fn note_committed(&mut self, proc: ProcId) {
-        let data = self.context.pmix.rank_data_mut(proc);
+        let data = self.shared.pmix.rank_data_mut(proc);
         if let Some(data) = data.filter(|data| data.fetches == PendingFetches::Waiting) {
             data.fetches = PendingFetches::Due;
-            self.context.pmix.has_modex_event = true;
+            self.shared.pmix.has_modex_event = true;
         }
     }
 
     /// The next process with requests of other nodes that may have an answer.
     pub(in crate::server) fn take_modex_event(&mut self) -> Option<Event> {
-        let shared = &mut *self.context.pmix;
-        if !shared.has_modex_event {
+        let pmix = &mut self.shared.pmix;
+        if !pmix.has_modex_event {
             return None;
         }
-        for at in 0..shared.namespaces.end() {
-            let Some(namespace) = shared.namespaces.get_mut(at) else { continue };
+        for at in 0..pmix.namespaces.end() {
+            let Some(namespace) = pmix.namespaces.get_mut(at) else { continue };
             let is_due = |data: &RankData<P::Bytes>| data.fetches == PendingFetches::Due;
             let due = ranked(namespace.ranks.as_ref()).find(|(_, data)| is_due(data));
             if let Some(rank) = due.map(|(rank, _)| rank) {
                 let job = namespace.job;
-                if let Some(data) = shared.rank_data_mut(ProcId { job, rank }) {
+                if let Some(data) = pmix.rank_data_mut(ProcId { job, rank }) {
                     data.fetches = PendingFetches::None;
                 }
                 return Some(Event::ModexCommitted { job, rank });
             }
         }
-        shared.has_modex_event = false;
+        pmix.has_modex_event = false;
         None
     }
 }
@@ -223,8 +226,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'_, P, S> {
     ///
     /// Changes after: [`end_fence`](crate::server::Server::end_fence), and a commit.
     pub fn fence_modex(&self, job: JobId) -> impl Iterator<Item = BlockRecord<'_>> {
-        let view = self.view;
-        let both = view.pmix.namespace(job).zip(view.job(job));
+        let shared = self.shared;
+        let both = shared.pmix.namespace(job).zip(shared.job(job));
         both.into_iter().flat_map(|(namespace, job)| {
             ranked(namespace.ranks.as_ref()).filter_map(|(writer, data)| {
                 let blob = data.remote.as_ref().filter(|_| job.is_due(data.fence))?;
@@ -237,7 +240,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'_, P, S> {
     ///
     /// Changes after: [`PmixServer::add_remote`], [`PmixServer::add_fetched`].
     pub fn carried_modex(&self, job: JobId) -> &[u8] {
-        let namespace = self.view.pmix.namespace(job);
+        let namespace = self.shared.pmix.namespace(job);
         let block = namespace.and_then(|namespace| namespace.remote.block.as_ref());
         block.map_or(&b""[..], AsRef::as_ref)
     }
@@ -247,7 +250,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'_, P, S> {
     ///
     /// Changes after: input of a client, and [`end_fence`](crate::server::Server::end_fence).
     pub fn collects_fence_data(&self, job: JobId) -> bool {
-        self.view.pmix.namespace(job).is_some_and(|namespace| namespace.collects_data)
+        self.shared.pmix.namespace(job).is_some_and(|namespace| namespace.collects_data)
     }
 }
 
@@ -255,21 +258,21 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     /// The data that the get of a session waits for, until [`request_read`](PmixServer::request_read).
     pub fn modex_request(self, id: SessionId) -> Option<ModexRequest<'a>> {
         let Request::Get(get) = self.request(id)? else { return None };
-        let proc = ProcId { job: self.view.named(get.nspace)?, rank: Rank(get.rank) };
+        let proc = ProcId { job: self.shared.named(get.nspace)?, rank: Rank(get.rank) };
         Some(ModexRequest { proc, key: get.key })
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
+impl<S: Storage> Shared<S> {
     /// Data of a process of another node; `None` if it has committed nothing, or is here.
-    pub(super) fn remote_blob(self, proc: ProcId) -> Option<ModexBlob<&'a [u8]>> {
+    pub(super) fn remote_blob(&self, proc: ProcId) -> Option<ModexBlob<&[u8]>> {
         self.pmix.namespace(proc.job)?.remote.find(proc.rank)
     }
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixView<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// True if a response waits for data of a process on another node.
-    pub(super) fn is_fetched(self, response: &PmixResponse<P::Bytes>) -> bool {
+    pub(super) fn is_fetched(&self, response: &PmixResponse<BytesOf<S>>) -> bool {
         match response {
             PmixResponse::Get { job, rank, .. } if *rank != ranks::UNDEF => {
                 self.job(*job).is_some_and(|job| job.is_remote(Rank(*rank)))

@@ -81,6 +81,12 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
         }
     }
 
+    pub(super) fn rank_data_mut(&mut self, rank: Rank) -> Option<&mut RankData<B>> {
+        let ranks = self.ranks.as_mut();
+        let place = place_of(ranks, rank)?;
+        ranks.get_mut(place)
+    }
+
     /// Notes that other nodes get what the ranks have committed for them so far.
     pub(super) fn mark_elsewhere(&mut self) {
         for data in self.ranks.as_mut() {

@@ -7,15 +7,16 @@
 //! Published data of a job on several nodes is held by one server, that of the head
 //! ([`PmixServer::serve_names`]).
 
-use super::context::{PmixContext, PmixServer, PmixServerRef, PmixView};
+use super::context::{PmixServer, PmixServerRef};
 use super::forward::ForwardedRequest;
 use super::rank_data::numbered_format;
 use super::session::PmixResponse;
 use super::shared_bytes::{copy_bytes, pack};
-use super::tables::{PmixSessionStateOf, PmixStorage, PublishedValue};
+use super::tables::{BytesOf, PmixSessionStateOf, PmixStorage, PublishedValue};
 use crate::ids::{JobId, ProcId, SessionId, check_service};
 use crate::limits::VALUE_BYTES;
 use crate::server::Storage;
+use crate::server::shared::Shared;
 use crate::storage::Slots;
 use crate::store::{EntryId, Keyspace, Kvs, Visibility};
 use crate::wire::pmix::names::{Status, keys, persistence, range};
@@ -61,11 +62,11 @@ enum FoundName {
     Name(EntryId),
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
+impl<S: Storage> Shared<S> {
     /// Publishes all of a request, or nothing.
     pub(super) fn publish(&mut self, requester: NamesRequester, infos: &List<'_>) -> Status {
         let NamesRequester { peer: owner, format, node } = requester;
-        let Some(name) = self.common.job(owner.job).map(|job| job.name().clone()) else {
+        let Some(name) = self.job(owner.job).map(|job| job.name().clone()) else {
             return Status::NOT_FOUND;
         };
         let range = directive(infos, keys::RANGE).unwrap_or(range::SESSION);
@@ -73,17 +74,17 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         let data = || infos.infos().filter(|info| !DIRECTIVES.contains(&info.key));
         self.remove_unpublished();
         for info in data() {
-            let mut published = self.view().published();
+            let mut published = self.published();
             // Others may use the key in a range that excludes this process.
             let is_here = published.any(|(_, own)| {
                 own.key.as_ref() == info.key && own.range == range && is_in_range(own, requester)
             });
-            let is_name = || self.common.names.find(Keyspace::Names, info.key).is_some();
+            let is_name = || self.names.find(Keyspace::Names, info.key).is_some();
             if is_here || is_for_all(range) && is_name() {
                 return Status::DUPLICATE_KEY;
             }
         }
-        let free = self.pmix.names.capacity().saturating_sub(self.view().published().count());
+        let free = self.pmix.names.capacity().saturating_sub(self.published().count());
         if data().count() > free {
             return Status::OUT_OF_RESOURCE;
         }
@@ -114,16 +115,16 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     /// Answers a lookup, or keeps it pending until enough is published.
     pub(super) fn look_up(
         &mut self,
-        state: &PmixSessionStateOf<P>,
+        state: &PmixSessionStateOf<S::Pmix>,
         peer: ProcId,
         body: &[u8],
         target: &Names<'_>,
-    ) -> PmixResponse<P::Bytes> {
-        match self.find_published(self.view().requester(state, peer), target) {
+    ) -> PmixResponse<BytesOf<S>> {
+        match self.find_published(self.requester(state, peer), target) {
             Some(response) => response,
             None => match copy_bytes(body) {
                 Some(body) => {
-                    let deadline = self.view().deadline(&target.infos, None);
+                    let deadline = self.deadline(&target.infos, None);
                     self.pmix.has_waiting_lookup = true;
                     PmixResponse::Lookup { body, deadline }
                 }
@@ -155,7 +156,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     fn remove_unpublished(&mut self) {
         for at in 0..self.pmix.names.end() {
             let own = self.pmix.names.get(at);
-            if own.is_some_and(|own| own.is_name && self.view().name_of(own).is_none()) {
+            if own.is_some_and(|own| own.is_name && self.name_of(own).is_none()) {
                 self.pmix.names.remove(at);
             }
         }
@@ -186,9 +187,8 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         &mut self,
         requester: NamesRequester,
         target: &Names<'_>,
-    ) -> Option<PmixResponse<P::Bytes>> {
-        let view = self.view();
-        let found = || target.keys().filter_map(|key| Some((key, view.known(requester, key)?)));
+    ) -> Option<PmixResponse<BytesOf<S>>> {
+        let found = || target.keys().filter_map(|key| Some((key, self.known(requester, key)?)));
         let count = u32::try_from(found().count()).unwrap_or(u32::MAX);
         let needed =
             target.infos.find(keys::WAIT).and_then(|wait| match (wait.of, wait.number()) {
@@ -207,10 +207,10 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
         let answer = pack(requester.format, |to| {
             to.one(Type::STATUS).i32(status.0).one(Type::SIZE).size(u64::from(count));
             to.op(Type::PDATA, count);
-            found().for_each(|(key, known)| view.write_published(key, known, to));
+            found().for_each(|(key, known)| self.write_published(key, known, to));
         });
         for key in target.keys() {
-            if let Some(FoundName::Published(at)) = self.view().known(requester, key)
+            if let Some(FoundName::Published(at)) = self.known(requester, key)
                 && let Some(own) = self.pmix.names.get(at)
                 && own.persistence == persistence::FIRST_READ
             {
@@ -224,15 +224,15 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
     fn publish_name(&mut self, key: &[u8], value: &Value<'_>, owner: ProcId) -> bool {
         let text = value.text().filter(|text| text.len() <= VALUE_BYTES);
         let Some(text) = text.filter(|_| check_service(key).is_ok()) else { return false };
-        self.common.names.put(Keyspace::Names, key, text, Visibility::Published(owner)).is_ok()
+        self.names.put(Keyspace::Names, key, text, Visibility::Published(owner)).is_ok()
     }
 
     fn remove_value(&mut self, at: usize) {
         let Some(own) = self.pmix.names.remove(at) else { return };
         if own.is_name
-            && let Some(id) = self.view().name_of(&own)
+            && let Some(id) = self.name_of(&own)
         {
-            self.common.names.remove(id);
+            self.names.remove(id);
         }
     }
 }
@@ -241,7 +241,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     /// Answers the pending lookups that published data now satisfies: at the head, after a name of another
     /// node was [published](crate::server::Server::serve_name).
     pub fn answer_lookups(&mut self) {
-        if !core::mem::take(&mut self.context.pmix.has_waiting_lookup) {
+        if !core::mem::take(&mut self.shared.pmix.has_waiting_lookup) {
             return;
         }
         // In the order of connections, which is that of their output: data to be read once goes to the
@@ -255,9 +255,9 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
                     debug_assert!(false, "a pending lookup was read when it arrived");
                     continue;
                 };
-                match self.context.find_published(requester, &target) {
+                match self.shared.find_published(requester, &target) {
                     Some(response) => self.sessions.resolve(id, place, response),
-                    None => self.context.pmix.has_waiting_lookup = true,
+                    None => self.shared.pmix.has_waiting_lookup = true,
                 }
             }
         }
@@ -269,7 +269,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         from: usize,
     ) -> Option<(usize, P::Bytes, NamesRequester)> {
         let state = self.sessions.state(id)?;
-        let requester = self.context.view().requester(state, state.protocol.peer?);
+        let requester = self.shared.requester(state, state.protocol.peer?);
         let mut later = state.pending_requests().filter(|(place, _)| *place >= from);
         later.find_map(|(place, pending)| match &pending.response {
             PmixResponse::Lookup { body, .. } => Some((place, body.clone(), requester)),
@@ -290,15 +290,15 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         let requester = NamesRequester { peer, format, node: Some(node) };
         let response = match Request::read(Unpacker::new(body, format)) {
             Ok(Request::Publish { infos, .. }) => {
-                let status = self.context.publish(requester, &infos);
+                let status = self.shared.publish(requester, &infos);
                 // Tools are clients of the head itself.
                 self.answer_lookups();
                 PmixResponse::Status(status)
             }
             Ok(Request::Unpublish(target)) => {
-                PmixResponse::Status(self.context.unpublish(peer, &target))
+                PmixResponse::Status(self.shared.unpublish(peer, &target))
             }
-            Ok(Request::Lookup(target)) => match self.context.find_published(requester, &target) {
+            Ok(Request::Lookup(target)) => match self.shared.find_published(requester, &target) {
                 Some(response) => response,
                 None => {
                     let timeout = target.infos.find(keys::TIMEOUT);
@@ -320,40 +320,44 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 
     /// At the head: removes published data that does not outlive what has ended.
     pub fn names_owner_gone(&mut self, ended: EndedPublisher) {
-        self.context.remove_published(ended);
+        self.shared.remove_published(ended);
     }
 }
 
 impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'_, P, S> {
     /// True if processes of the job have published data that is still held.
     pub fn has_published(self, job: JobId) -> bool {
-        self.view.published().any(|(_, own)| own.owner.job == job)
+        self.shared.published().any(|(_, own)| own.owner.job == job)
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
+impl<S: Storage> Shared<S> {
     /// The process of a session as a requester.
-    pub(super) fn requester(self, state: &PmixSessionStateOf<P>, peer: ProcId) -> NamesRequester {
+    pub(super) fn requester(
+        &self,
+        state: &PmixSessionStateOf<S::Pmix>,
+        peer: ProcId,
+    ) -> NamesRequester {
         NamesRequester { peer, format: state.protocol.format, node: self.node(peer) }
     }
 
-    pub(super) fn published(self) -> impl Iterator<Item = (usize, &'a PublishedValue<P::Bytes>)> {
+    pub(super) fn published(&self) -> impl Iterator<Item = (usize, &PublishedValue<BytesOf<S>>)> {
         let names = &self.pmix.names;
         (0..names.end()).filter_map(|at| Some((at, names.get(at)?)))
     }
 
     /// Place of a key that the requester may read.
-    fn known(self, requester: NamesRequester, key: &[u8]) -> Option<FoundName> {
+    fn known(&self, requester: NamesRequester, key: &[u8]) -> Option<FoundName> {
         let own = self.published().find(|(_, own)| {
             own.key.as_ref() == key
                 && is_in_range(own, requester)
                 && (!own.is_name || self.name_of(own).is_some())
         });
-        let name = || self.common.names.find(Keyspace::Names, key).map(FoundName::Name);
+        let name = || self.names.find(Keyspace::Names, key).map(FoundName::Name);
         own.map(|(at, _)| FoundName::Published(at)).or_else(name)
     }
 
-    fn write_published(self, key: &[u8], known: FoundName, to: &mut Packer<'_>) {
+    fn write_published(&self, key: &[u8], known: FoundName, to: &mut Packer<'_>) {
         match known {
             FoundName::Published(at) => {
                 let Some(own) = self.pmix.names.get(at) else { return };
@@ -364,7 +368,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
                 let _ = value.write(to);
             }
             FoundName::Name(id) => {
-                let Some(entry) = self.common.names.entry(id) else { return };
+                let Some(entry) = self.names.entry(id) else { return };
                 let Visibility::Published(owner) = entry.visibility else { return };
                 Proc { nspace: self.nspace(owner.job), rank: owner.rank.0 }.write(to);
                 to.text(Some(key)).of(Type::STRING).text(Some(entry.value));
@@ -374,9 +378,9 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
 
     /// Entry of the data among the names of the server; `None` once it was unpublished there, even
     /// if the name was published again.
-    fn name_of(self, own: &PublishedValue<P::Bytes>) -> Option<EntryId> {
-        let id = self.common.names.find(Keyspace::Names, own.key.as_ref())?;
-        let is_own = self.common.names.entry(id)?.visibility == Visibility::Published(own.owner);
+    fn name_of(&self, own: &PublishedValue<BytesOf<S>>) -> Option<EntryId> {
+        let id = self.names.find(Keyspace::Names, own.key.as_ref())?;
+        let is_own = self.names.entry(id)?.visibility == Visibility::Published(own.owner);
         is_own.then_some(id)
     }
 }

@@ -4,17 +4,18 @@
 //! descriptions and committed data; the owner adds the rest (process ids, process states) when it
 //! answers.
 
-use super::context::{PmixServer, PmixView};
+use super::context::PmixServer;
 use super::job_info::is_node;
 use super::procs::count_procs;
 use super::rank_data::ModexBlob;
 use super::session::PmixResponse;
 use super::shared_bytes::pack;
-use super::tables::{NamespaceOf, PmixSessionStateOf, PmixStorage};
+use super::tables::{BytesOf, NamespaceOf, PmixSessionStateOf, PmixStorage};
 use crate::error::Misuse;
 use crate::ids::{JobId, ProcId, Rank, SessionId};
 use crate::server::Storage;
 use crate::server::session::Session;
+use crate::server::shared::Shared;
 use crate::storage::Slots;
 use crate::wire::pmix::names::{Status, flags, keys};
 use crate::wire::pmix::{
@@ -58,21 +59,20 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         let (place, requester) =
             state.host_request(pending).zip(state.protocol.peer).ok_or(missing)?;
         let Some(Request::Query(queries)) = session.request() else { return Err(missing) };
-        let response =
-            self.context.view().query_response(&queries, requester, state.protocol.format, own);
+        let response = self.shared.query_response(&queries, requester, state.protocol.format, own);
         self.sessions.resolve(id, place, response);
         Ok(())
     }
 }
 
-impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
+impl<S: Storage> Shared<S> {
     /// Answers a query; `None` if the owner has to be asked for a part of it.
     pub(super) fn query(
-        self,
-        state: &PmixSessionStateOf<P>,
+        &self,
+        state: &PmixSessionStateOf<S::Pmix>,
         requester: ProcId,
         queries: &List<'_>,
-    ) -> Option<PmixResponse<P::Bytes>> {
+    ) -> Option<PmixResponse<BytesOf<S>>> {
         if let Err(status) = check(queries) {
             return Some(PmixResponse::Status(status));
         }
@@ -89,12 +89,12 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
 
     /// The whole answer.
     fn query_response(
-        self,
+        &self,
         queries: &List<'_>,
         requester: ProcId,
         format: Format,
         own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
-    ) -> PmixResponse<P::Bytes> {
+    ) -> PmixResponse<BytesOf<S>> {
         let entry = |question: &QueryItem<'_>, to: &mut Packer<'_>| {
             to.text(Some(question.key)).u32(0);
             match self.answer(question, to) {
@@ -136,7 +136,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
 
     /// Calls `with` for each item of a request, in order.
     fn each<'q>(
-        self,
+        &self,
         queries: &List<'q>,
         requester: ProcId,
         mut with: impl FnMut(Result<QueryItem<'q>, Status>),
@@ -150,7 +150,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// The job and the rank that qualifiers name.
-    fn about(self, qualifiers: &List<'_>, own: JobId) -> Result<(JobId, u32), Status> {
+    fn about(&self, qualifiers: &List<'_>, own: JobId) -> Result<(JobId, u32), Status> {
         let is_strange =
             |info: &Info<'_>| info.flags & flags::REQUIRED != 0 && !QUALIFIERS.contains(&info.key);
         if qualifiers.infos().any(|info| is_strange(&info)) {
@@ -173,7 +173,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// Writes the type of a value and the value, if it is known here.
-    fn answer(self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+    fn answer(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
         match question.key {
             keys::QUERY_NAMESPACES => {
                 to.of(Type::STRING).list(self.views().map(|(name, _)| name));
@@ -197,13 +197,13 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// The jobs that PMIx clients know of, with their names.
-    fn views(self) -> impl Iterator<Item = (&'a [u8], &'a NamespaceOf<P>)> + Clone {
-        let name = move |of: &NamespaceOf<P>| Some(self.job(of.job)?.name().as_bytes());
+    fn views(&self) -> impl Iterator<Item = (&[u8], &NamespaceOf<S::Pmix>)> + Clone {
+        let name = move |of: &NamespaceOf<S::Pmix>| Some(self.job(of.job)?.name().as_bytes());
         self.namespaces().filter_map(move |namespace| Some((name(namespace)?, namespace)))
     }
 
     /// Every job with its processes.
-    fn describe_all(self, to: &mut Packer<'_>) {
+    fn describe_all(&self, to: &mut Packer<'_>) {
         let count = self.views().count() as u64;
         to.of(Type::DATA_ARRAY).of(Type::INFO).size(count);
         for (nspace, namespace) in self.views() {
@@ -232,7 +232,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// Answers from the job description.
-    fn described(self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+    fn described(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
         let namespace = self.pmix.namespace(question.job).ok_or(Status::NOT_FOUND)?;
         let nodes = || question.nodes();
         if nodes().next().is_some() {
@@ -257,7 +257,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// Answers from the groups.
-    fn grouped(self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+    fn grouped(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
         let groups = &self.pmix.groups;
         let all = || {
             (0..groups.end()).filter_map(|at| groups.get(at).filter(|group| group.is_complete()))
@@ -286,7 +286,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// Answers from the committed data of a process.
-    fn posted(self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+    fn posted(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
         let namespace = self.pmix.namespace(question.job).ok_or(Status::NOT_FOUND)?;
         let of = ProcId { job: question.job, rank: Rank(question.rank) };
         let is_local = self.node(of) == self.node(question.requester);

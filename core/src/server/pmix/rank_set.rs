@@ -6,11 +6,10 @@
 //! | `LOCAL_PEERS` | those of the namespace on the node of the process that has written the list |
 //! | `LOCAL_NODE` | those of every namespace there; tools are none of them |
 
-use super::context::PmixView;
 use super::procs::ListedProc;
-use super::tables::PmixStorage;
 use crate::ids::{JobId, ProcId};
 use crate::server::Storage;
+use crate::server::shared::Shared;
 use crate::wire::pmix::{Proc, WILDCARD, ranks};
 
 /// True for a rank that stands for the processes of a node.
@@ -18,9 +17,9 @@ pub(super) const fn is_of_node(rank: u32) -> bool {
     matches!(rank, ranks::LOCAL_NODE | ranks::LOCAL_PEERS)
 }
 
-impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
+impl<S: Storage> Shared<S> {
     /// True if an entry of a list stands for `proc`. `writer` has written the list.
-    pub(super) fn stands_for(self, entry: Proc<'_>, writer: Option<ProcId>, proc: ProcId) -> bool {
+    pub(super) fn stands_for(&self, entry: Proc<'_>, writer: Option<ProcId>, proc: ProcId) -> bool {
         let is_named =
             self.job(proc.job).is_some_and(|job| *job.name().as_bytes() == *entry.nspace);
         match entry.rank {
@@ -33,10 +32,10 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
 
     /// The processes that an entry of this job stands for, if its rank stands for those of a node.
     pub(super) fn of_node(
-        self,
+        &self,
         (job, rank): (Option<JobId>, u32),
         writer: ProcId,
-    ) -> impl Iterator<Item = ListedProc> + use<'a, P, S> {
+    ) -> impl Iterator<Item = ListedProc> {
         let is_meant = move |proc: &ProcId| match rank {
             ranks::LOCAL_PEERS => job == Some(proc.job) && self.is_beside(Some(writer), *proc),
             ranks::LOCAL_NODE => self.is_beside(Some(writer), *proc) && !self.is_tool(proc.job),
@@ -46,7 +45,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// True if two entries, each with the process that has written it, stand for a common process.
-    pub(super) fn have_common(self, [one, other]: [(Proc<'_>, Option<ProcId>); 2]) -> bool {
+    pub(super) fn have_common(&self, [one, other]: [(Proc<'_>, Option<ProcId>); 2]) -> bool {
         let ranks = [one.0.rank, other.0.rank];
         if ranks.into_iter().any(is_of_node) {
             let has = |(entry, writer), proc| self.stands_for(entry, writer, proc);
@@ -56,19 +55,19 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixView<'a, P, S> {
     }
 
     /// All processes of this node, and those that connect by themselves.
-    fn procs(self) -> impl Iterator<Item = ProcId> + use<'a, P, S> {
+    fn procs(&self) -> impl Iterator<Item = ProcId> {
         let jobs = self
             .namespaces()
             .filter_map(move |namespace| self.job(namespace.job).zip(Some(namespace.job)));
         jobs.flat_map(|(of, job)| of.ranked().map(move |(rank, _)| ProcId { job, rank }))
     }
 
-    fn is_beside(self, writer: Option<ProcId>, proc: ProcId) -> bool {
+    fn is_beside(&self, writer: Option<ProcId>, proc: ProcId) -> bool {
         let node = writer.and_then(|writer| self.node(writer));
         node.is_some() && node == self.node(proc)
     }
 
-    fn is_tool(self, job: JobId) -> bool {
+    fn is_tool(&self, job: JobId) -> bool {
         self.pmix.namespace(job).is_some_and(|namespace| namespace.is_tool)
     }
 }

@@ -30,7 +30,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
     ///
     /// [`Misuse::NoSuch`] if PMIx clients do not know the job.
     pub fn set_shared_store(&mut self, job: JobId) -> Result<(), Misuse> {
-        let namespace = self.context.pmix.namespace_mut(job);
+        let namespace = self.shared.pmix.namespace_mut(job);
         namespace.ok_or(Misuse::NoSuch { what: "job" })?.has_store = true;
         Ok(())
     }
@@ -39,12 +39,12 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     /// Number of commits of a process for its node, from 0; `None` if it is no rank of this node.
     pub fn commit_version(self, proc: ProcId) -> Option<u32> {
-        Some(self.view.pmix.rank_data(proc)?.local_version)
+        Some(self.shared.pmix.rank_data(proc)?.local_version)
     }
 
     /// Data that a process of this node has committed for its node, if any.
     pub fn committed_data(self, proc: ProcId) -> Option<CommittedData<'a, P::Bytes>> {
-        let blob = self.view.pmix.rank_data(proc)?.local.as_ref()?;
+        let blob = self.shared.pmix.rank_data(proc)?.local.as_ref()?;
         Some(CommittedData { bytes: &blob.answer, kvals: blob.kvals(), format: blob.format })
     }
 

@@ -14,7 +14,7 @@
 //! | Leaving, Broken, Ended | any | discarded | |
 
 use super::admission::handle_greeting;
-use super::context::{PmixContext, PmixEffect};
+use super::context::PmixEffect;
 use super::directives;
 use super::session::{PmixPeerState, PmixResponse};
 use super::shared_bytes::copy_bytes;
@@ -26,6 +26,7 @@ use crate::server::Storage;
 use crate::server::input::{MessageContext, MessageEffect, Protocol};
 use crate::server::session::{Session, SessionPhase};
 use crate::server::session_table::SessionTable;
+use crate::server::shared::Shared;
 use crate::storage::Buffer;
 use crate::wire::Framed;
 use crate::wire::pmix::greeting::Greeting;
@@ -99,9 +100,7 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> Protocol<S> for PmixPeerState<P::Byte
         _framing: PmixFraming,
         bytes: &[u8],
     ) -> MessageEffect {
-        let MessageContext { shared, pmix, .. } = context;
-        let mut context = PmixContext { pmix, common: shared };
-        MessageEffect::Pmix(handle_message(state, &mut context, bytes))
+        MessageEffect::Pmix(handle_message(state, context.shared, bytes))
     }
 
     /// The protocol has no message for the reason after admission.
@@ -113,20 +112,20 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> Protocol<S> for PmixPeerState<P::Byte
 /// Handles one complete message. A failure of the peer that ends the session is set as its phase.
 fn handle_message<P: PmixStorage, S: Storage<Pmix = P>>(
     state: &mut PmixSessionStateOf<P>,
-    context: &mut PmixContext<'_, P, S>,
+    shared: &mut Shared<S>,
     bytes: &[u8],
 ) -> PmixEffect {
     if state.lifecycle.phase == SessionPhase::Fresh {
-        return handle_greeting(state, context, bytes);
+        return handle_greeting(state, shared, bytes);
     }
     let (Some(peer), Some(header)) = (state.protocol.peer, Header::read(bytes)) else {
         return PmixEffect::Nothing;
     };
     if header.tag < TAG_REQUESTS {
         // A heartbeat, or a message that only servers send.
-        context.record_message(peer, Verb::Unknown);
+        shared.record_message(peer, Verb::Unknown);
         if header.tag == TAG_HEARTBEAT {
-            state.protocol.heartbeats.record(context.common.now);
+            state.protocol.heartbeats.record(shared.now);
         }
         return PmixEffect::Nothing;
     }
@@ -139,13 +138,13 @@ fn handle_message<P: PmixStorage, S: Storage<Pmix = P>>(
         }
     };
     // Only requests that the other protocols know as well have a verb.
-    context.record_message(peer, request.command().verb().unwrap_or(Verb::Unknown));
-    answer(state, context, header.tag, body, peer, &request)
+    shared.record_message(peer, request.command().verb().unwrap_or(Verb::Unknown));
+    answer(state, shared, header.tag, body, peer, &request)
 }
 
 fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
     state: &mut PmixSessionStateOf<P>,
-    context: &mut PmixContext<'_, P, S>,
+    shared: &mut Shared<S>,
     tag: u32,
     body: &[u8],
     peer: ProcId,
@@ -162,27 +161,25 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
             (PmixResponse::Status(Status::NO_PERMISSIONS), PmixEffect::Nothing)
         }
         // The head holds the names of all nodes, or a server of names does.
-        Request::Publish { .. } | Request::Unpublish(_)
-            if context.view().hands_names_up(peer.job) =>
-        {
+        Request::Publish { .. } | Request::Unpublish(_) if shared.hands_names_up(peer.job) => {
             return ask_owner::<P>(state, tag, PmixResponse::of_owner(), body);
         }
-        Request::Lookup(target) if context.view().hands_names_up(peer.job) => {
-            let deadline = context.view().deadline(&target.infos, None);
+        Request::Lookup(target) if shared.hands_names_up(peer.job) => {
+            let deadline = shared.deadline(&target.infos, None);
             let (number, lookup) = (0, copy_bytes(body));
             let response = PmixResponse::Host { number, deadline, lookup };
             return ask_owner::<P>(state, tag, response, body);
         }
-        Request::Req => (context.describe(state, peer), PmixEffect::Nothing),
+        Request::Req => (shared.describe(state, peer), PmixEffect::Nothing),
         Request::Commit(scopes) => {
-            let status = context.commit(peer, state.protocol.format, scopes.clone());
+            let status = shared.commit(peer, state.protocol.format, scopes.clone());
             (PmixResponse::Status(status), PmixEffect::Committed)
         }
-        Request::Fence(fence) => return context.fence(state, tag, peer, fence),
+        Request::Fence(fence) => return shared.fence(state, tag, peer, fence),
         Request::Get(target) => {
-            let response = context.view().get(state, peer, target);
-            context.mark_awaited(&response);
-            let is_fetched = context.view().is_fetched(&response);
+            let response = shared.get(state, peer, target);
+            shared.mark_awaited(&response);
+            let is_fetched = shared.is_fetched(&response);
             if is_fetched {
                 hold::<P>(state, body);
             }
@@ -201,39 +198,37 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
             (PmixResponse::Status(Status::SUCCESS), PmixEffect::Aborted { code: *code, message })
         }
         Request::Publish { infos, .. } => {
-            let requester = context.view().requester(state, peer);
-            let status = context.publish(requester, infos);
+            let requester = shared.requester(state, peer);
+            let status = shared.publish(requester, infos);
             (PmixResponse::Status(status), PmixEffect::Published)
         }
-        Request::Lookup(target) => {
-            (context.look_up(state, peer, body, target), PmixEffect::Nothing)
-        }
+        Request::Lookup(target) => (shared.look_up(state, peer, body, target), PmixEffect::Nothing),
         Request::Unpublish(target) => {
-            (PmixResponse::Status(context.unpublish(peer, target)), PmixEffect::Nothing)
+            (PmixResponse::Status(shared.unpublish(peer, target)), PmixEffect::Nothing)
         }
         Request::Connect(with) => {
-            return context.join_listed(state, tag, peer, (CollectiveKind::Connect, with));
+            return shared.join_listed(state, tag, peer, (CollectiveKind::Connect, with));
         }
         Request::Disconnect(from) => {
-            return context.join_listed(state, tag, peer, (CollectiveKind::Disconnect, from));
+            return shared.join_listed(state, tag, peer, (CollectiveKind::Disconnect, from));
         }
         Request::GroupConstruct { name, group } => {
-            return context.construct(state, tag, body, name, group);
+            return shared.construct(state, tag, body, name, group);
         }
         Request::GroupDestruct { name, rest } => {
-            return context.destruct(state, tag, peer, name, *rest);
+            return shared.destruct(state, tag, peer, name, *rest);
         }
         Request::GroupLeave { name, .. } => {
-            let (status, effect) = context.leave_group(peer, name);
+            let (status, effect) = shared.leave_group(peer, name);
             if let PmixEffect::LeftGroup { is_forwarded: true, .. } = effect {
                 hold::<P>(state, body);
             }
             (PmixResponse::Status(status), effect)
         }
         Request::Notify { code, range, infos } => {
-            match context.notify(state.protocol.format, peer, *code, *range, infos) {
+            match shared.notify(state.protocol.format, peer, *code, *range, infos) {
                 Ok(at) => {
-                    let is_forwarded = context.view().is_for_other_nodes(peer, *range, infos);
+                    let is_forwarded = shared.is_for_other_nodes(peer, *range, infos);
                     if is_forwarded {
                         hold::<P>(state, body);
                     }
@@ -248,7 +243,7 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
             }
         }
         Request::RegisterEvents { codes, infos } => {
-            (PmixResponse::Status(context.register(state, codes, infos)), PmixEffect::Registered)
+            (PmixResponse::Status(shared.register(state, codes, infos)), PmixEffect::Registered)
         }
         Request::DeregisterEvents(codes) => {
             state.protocol.registrations.deregister(codes.clone());
@@ -256,22 +251,22 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
             return PmixEffect::Nothing;
         }
         Request::ResolvePeers { node, nspace } => {
-            (context.view().resolve_peers(state, peer, *node, *nspace), PmixEffect::Nothing)
+            (shared.resolve_peers(state, peer, *node, *nspace), PmixEffect::Nothing)
         }
         Request::ResolveNodes(nspace) => {
-            (context.view().resolve_nodes(state, *nspace), PmixEffect::Nothing)
+            (shared.resolve_nodes(state, *nspace), PmixEffect::Nothing)
         }
         Request::RefreshCache { nspace, rank: of } => {
-            (context.view().refresh(state, peer, nspace, *of), PmixEffect::Nothing)
+            (shared.refresh(state, peer, nspace, *of), PmixEffect::Nothing)
         }
         Request::Monitor { what, code, infos } => {
             let monitors = &mut state.protocol.heartbeats;
-            match monitors.handle_request(context.common.now, what, *code, infos) {
+            match monitors.handle_request(shared.now, what, *code, infos) {
                 Some(status) => (PmixResponse::Status(status), PmixEffect::Nothing),
                 None => return ask_owner::<P>(state, tag, PmixResponse::of_owner(), body),
             }
         }
-        Request::Query(queries) => match context.view().query(state, peer, queries) {
+        Request::Query(queries) => match shared.query(state, peer, queries) {
             Some(response) => (response, PmixEffect::Nothing),
             None => return ask_owner::<P>(state, tag, PmixResponse::of_owner(), body),
         },
@@ -308,10 +303,10 @@ fn hold<P: PmixStorage>(state: &mut PmixSessionStateOf<P>, body: &[u8]) {
     state.lifecycle.held_len = Some(Header::BYTES + body.len());
 }
 
-impl<P: PmixStorage, S: Storage<Pmix = P>> PmixContext<'_, P, S> {
+impl<S: Storage> Shared<S> {
     fn record_message(&mut self, peer: ProcId, verb: Verb) {
-        let now = self.common.now;
-        if let Some(job) = self.common.job_mut(peer.job) {
+        let now = self.now;
+        if let Some(job) = self.job_mut(peer.job) {
             job.record_message(peer.rank, verb, now);
         }
     }

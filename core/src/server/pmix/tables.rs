@@ -9,7 +9,7 @@ use super::rank_data::RankData;
 use super::session::{PendingRequest, PmixPeerState};
 use super::shared_bytes::SharedBytes;
 use crate::ids::{JobId, ProcId};
-use crate::server::roster::place_of;
+use crate::server::Storage;
 use crate::server::session::{Session, SessionState};
 use crate::storage::{ArrayBuffer, Buffer, Slots};
 use crate::wire::pmix::{Format, Type};
@@ -60,6 +60,8 @@ impl PmixStorage for () {
     const ENABLED: bool = false;
 }
 
+/// Bytes of responses and of committed values in the memory of `S`.
+pub(super) type BytesOf<S> = Bytes<<S as Storage>::Pmix>;
 type Bytes<P> = <P as PmixStorage>::Bytes;
 pub(super) type PendingOf<P> = <P as PmixStorage>::Pending<PendingRequest<Bytes<P>>>;
 /// State of the session of a PMIx client in the memory of `P`.
@@ -174,9 +176,7 @@ impl<P: PmixStorage> PmixShared<P> {
     }
 
     pub(super) fn rank_data_mut(&mut self, proc: ProcId) -> Option<&mut RankData<P::Bytes>> {
-        let ranks = self.namespace_mut(proc.job)?.ranks.as_mut();
-        let place = place_of(ranks, proc.rank)?;
-        ranks.get_mut(place)
+        self.namespace_mut(proc.job)?.rank_data_mut(proc.rank)
     }
 
     /// Place of the namespace of another run.

@@ -56,7 +56,7 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
     fn wait(self, response: &'a PmixResponse<P::Bytes>, format: Format) -> Option<PmixWait<'a>> {
         match response {
             PmixResponse::Collective { at, .. } => {
-                let purpose = self.view.pmix.collectives.get(*at)?.kind();
+                let purpose = self.shared.pmix.collectives.get(*at)?.kind();
                 Some(PmixWait::Together { purpose, at: *at })
             }
             PmixResponse::Get { job, rank, key, .. } => {
@@ -76,19 +76,19 @@ impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
 
     /// The name of the group that processes make or end together.
     pub fn group_name(self, at: usize) -> Option<&'a [u8]> {
-        self.view.pmix.collectives.get(at)?.name.as_ref().map(AsRef::as_ref)
+        self.shared.pmix.collectives.get(at)?.name.as_ref().map(AsRef::as_ref)
     }
 
     /// Namespaces of other runs that take part in a collective.
     pub fn foreign_names(self, at: usize) -> impl Iterator<Item = &'a [u8]> {
-        let open = self.view.pmix.collectives.get(at);
+        let open = self.shared.pmix.collectives.get(at);
         let others = open.and_then(OpenCollective::others).unwrap_or_default();
         ForeignProcs::new(others).map_while(Result::ok).map(|of| of.nspace)
     }
 
     /// Participants of a collective, and whether each has joined.
     pub fn taking_part(self, at: usize) -> impl Iterator<Item = (ProcId, bool)> + use<'a, P, S> {
-        let open = self.view.pmix.collectives.get(at);
+        let open = self.shared.pmix.collectives.get(at);
         let is_bootstrap = open.is_some_and(|open| open.kind() == CollectiveKind::Bootstrap);
         // The leaders that have joined name the participants of a bootstrap.
         let named = is_bootstrap.then(|| self.named_by_leaders(at)).flatten();

@@ -1,9 +1,9 @@
 //! Admission of peers: the greetings of ranks and of tools, and the answer of the owner.
 //!
-//! A tool is a program that no server started, such as a debugger or a monitor. It is a job of one process, so
-//! it has a namespace, and its requests are those of any client. Only its greeting differs: it claims no rank
-//! but asks for an identity, or brings one of its own. A tool that the launcher has started is a rank of its
-//! job, such as a daemon of a debugger.
+//! A tool is a program that no server started, such as a debugger or a monitor. It is a job of one process,
+//! so it has a namespace, and its requests are those of any client. Only its greeting differs: it claims no
+//! rank but asks for an identity, or brings one of its own. A tool that the launcher has started is a rank of
+//! its job, such as a daemon of a debugger.
 
 use super::context::{PmixEffect, PmixServer, PmixServerRef};
 use super::session::PmixResponse;
@@ -57,7 +57,7 @@ pub(super) fn handle_greeting<P: PmixStorage, S: Storage<Pmix = P>>(
         _ => false,
     };
     if P::ADMITS_TOOLS && !is_started {
-        return claim_as_tool(state, shared, (&greeting, bytes.len()));
+        return claim_as_tool(state, shared, &greeting, bytes.len());
     }
     let (true, Some((nspace, rank))) = (is_started, greeting.identity) else {
         let what = "a service to tools";
@@ -95,7 +95,8 @@ pub(super) fn handle_greeting<P: PmixStorage, S: Storage<Pmix = P>>(
 fn claim_as_tool<P: PmixStorage, S: Storage<Pmix = P>>(
     state: &mut PmixSessionStateOf<P>,
     shared: &Shared<S>,
-    (greeting, len_bytes): (&Greeting<'_>, usize),
+    greeting: &Greeting<'_>,
+    len_bytes: usize,
 ) -> PmixEffect {
     match read_tool(shared, greeting) {
         Ok(user) => {

@@ -98,7 +98,8 @@ impl<S: Storage> Shared<S> {
         state: &mut PmixSessionStateOf<S::Pmix>,
         tag: u32,
         peer: ProcId,
-        (kind, collective): (CollectiveKind, &Collective<'_>),
+        kind: CollectiveKind,
+        collective: &Collective<'_>,
     ) -> PmixEffect {
         let deadline = self.deadline(&collective.infos, None);
         let request = CollectiveRequest::of(kind, &collective.procs, deadline);

@@ -33,7 +33,7 @@ impl<S: Storage> Shared<S> {
         };
         if !self.is_world(peer.job, participants) {
             if members.is_none() {
-                return self.join_listed(state, tag, peer, (CollectiveKind::Fence, fence));
+                return self.join_listed(state, tag, peer, CollectiveKind::Fence, fence);
             }
             let request = CollectiveRequest {
                 participants,

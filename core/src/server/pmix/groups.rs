@@ -471,7 +471,7 @@ impl<S: Storage> Shared<S> {
             let target =
                 (0_u32..).zip(members).filter(move |(place, _)| rank == WILDCARD || rank == *place);
             let own = job.filter(|_| !is_of_node(rank)).map(|job| ListedProc { job, rank });
-            let of_node = self.of_node((job, rank), requester);
+            let of_node = self.of_node(job, rank, requester);
             own.into_iter().chain(target.map(|(_, member)| member)).chain(of_node)
         };
         if procs.procs().any(|proc| each(proc).next().is_none()) {

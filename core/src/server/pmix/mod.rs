@@ -29,13 +29,13 @@
 //! A file uses none of a row above its own, and no files use each other:
 //!
 //! ```text
-//!   calls of the owner        host · lifecycle (effects, output, deadlines, end of a session)
-//!   messages                  state (requests by phase) · admission (greetings) · waits
-//!   chapters of the standard  groups · fence · collectives · foreign (jobs of other runs) · get · modex · job_info
-//!                             events · publish · query · forward (requests for all nodes) · shared_store
-//!   lent context              rank_set (ranks that stand for several) · context
-//!   owned state               tables · namespace (a job and its description) · session · rank_data · event_cache
-//!   values                    procs · heartbeat · group_participant · directives · shared_bytes
+//!   calls of the owner   host · lifecycle (effects, output, deadlines, end of a session)
+//!   messages             state (requests by phase) · admission (greetings) · waits
+//!   chapters of PMIx     groups · fence · collectives · foreign (jobs of other runs) · get · modex
+//!                        job_info · events · publish · query · forward (for all nodes) · shared_store
+//!   lent context         rank_set (ranks that stand for several) · context
+//!   owned state          tables · namespace (a job, its description) · session · rank_data · event_cache
+//!   values               procs · heartbeat · group_participant · directives · shared_bytes
 //! ```
 
 mod admission;

@@ -1,5 +1,5 @@
-//! Lists of processes, as collectives, groups and events keep them: packed, and as a digest by which two lists
-//! are compared.
+//! Lists of processes, as collectives, groups and events keep them: packed, and as a digest by which two
+//! lists are compared.
 
 use super::shared_bytes::SharedBytes;
 use crate::ids::{JobId, ProcId, Rank};

@@ -33,7 +33,8 @@ impl<S: Storage> Shared<S> {
     /// The processes that an entry of this job stands for, if its rank stands for those of a node.
     pub(super) fn of_node(
         &self,
-        (job, rank): (Option<JobId>, u32),
+        job: Option<JobId>,
+        rank: u32,
         writer: ProcId,
     ) -> impl Iterator<Item = ListedProc> {
         let is_meant = move |proc: &ProcId| match rank {

@@ -207,10 +207,10 @@ fn answer<P: PmixStorage, S: Storage<Pmix = P>>(
             (PmixResponse::Status(shared.unpublish(peer, target)), PmixEffect::Nothing)
         }
         Request::Connect(with) => {
-            return shared.join_listed(state, tag, peer, (CollectiveKind::Connect, with));
+            return shared.join_listed(state, tag, peer, CollectiveKind::Connect, with);
         }
         Request::Disconnect(from) => {
-            return shared.join_listed(state, tag, peer, (CollectiveKind::Disconnect, from));
+            return shared.join_listed(state, tag, peer, CollectiveKind::Disconnect, from);
         }
         Request::GroupConstruct { name, group } => {
             return shared.construct(state, tag, body, name, group);

@@ -65,8 +65,6 @@ pub(crate) enum Token {
     Credential,
     /// A monitored file shows no sign of life.
     FileAlert,
-    /// A process of the machine may be in `MPI_Init`.
-    MpiInit,
     /// The time until which a wait should last has passed, or that of an earlier one.
     Alarm,
 }
@@ -323,7 +321,6 @@ fn data(token: Token) -> epoll::EventData {
         Token::NodeInput => (NODE_INPUT, 0),
         Token::Credential => (CREDENTIAL, 0),
         Token::FileAlert => (FILE_ALERT, 0),
-        Token::MpiInit => (MPI_INIT, 0),
         Token::NameServer => (NAME_SERVER, 0),
         Token::Alarm => (ALARM >> 32, 0),
     };
@@ -356,7 +353,6 @@ fn token(data: u64) -> Option<Token> {
         NODE_INPUT => Token::NodeInput,
         CREDENTIAL => Token::Credential,
         FILE_ALERT => Token::FileAlert,
-        MPI_INIT => Token::MpiInit,
         NAME_SERVER => Token::NameServer,
         _ => return None,
     })
@@ -394,8 +390,6 @@ const CREDENTIAL: u64 = 23;
 const STARTER_INPUT: u64 = 24;
 const FILE_ALERT: u64 = 25;
 const NAME_SERVER: u64 = 26;
-/// After that of the alarm.
-const MPI_INIT: u64 = 28;
 
 /// Number of events per system call. Twelve bytes each.
 const BATCH: usize = 256;
@@ -433,7 +427,6 @@ mod tests {
                 Token::NodeInput,
                 Token::Credential,
                 Token::FileAlert,
-                Token::MpiInit,
                 Token::NameServer,
             ];
             for sent in tokens {

@@ -41,8 +41,12 @@ fn under_every_launcher(ranks: u32, part: &str, code: i32, lines: &[String]) {
     }
 }
 
+/// What ranks have said, sorted. A launcher of others may write it behind an unfinished line of another rank.
 fn said(ran: &Ran) -> Vec<&str> {
-    ran.lines().into_iter().filter(|line| line.starts_with("rank ")).collect()
+    let mut said: Vec<&str> =
+        ran.out.lines().filter_map(|line| Some(&line[line.find("rank ")?..])).collect();
+    said.sort_unstable();
+    said
 }
 
 // Coverage: X1-7

@@ -408,7 +408,6 @@ impl EventLoop {
                 | Token::StarterExit(_) => agent::serve_network(self, token)?,
                 Token::NodeInput => agent::feed_readers(self)?,
                 Token::Credential => self.handle_verdict(),
-                Token::MpiInit => self.unconnected.note_init(Instant::now()),
                 Token::FileAlert => file_monitors::handle_alert(&mut self.pmix_requests()),
                 // Written, or handled, at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) | Token::Alarm => {}
@@ -527,9 +526,8 @@ impl EventLoop {
             self.handle_status_event(event);
         }
         self.unconnected.note_starts(now, &self.processes);
-        let Self { jobs, processes, service, poller, .. } = self;
-        let run = RunView { jobs, processes, service };
-        if let Some(text) = self.unconnected.check(now, run, poller) {
+        let Self { jobs, processes, service, .. } = self;
+        if let Some(text) = self.unconnected.check(now, RunView { jobs, processes, service }) {
             self.summary.record_report(&text);
             self.io.report(text);
         }

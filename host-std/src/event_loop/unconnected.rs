@@ -5,7 +5,6 @@ use super::processes::Processes;
 use super::status::RunView;
 use crate::launch::environment::singletons::{self, MpiSingleton};
 use crate::launch::plan::job::Plan;
-use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::server::service::Service;
 use crate::settings::ending::OnSingletons;
@@ -14,29 +13,19 @@ use pmi_core::ids::JobId;
 use pmi_host_base::library::Libraries;
 use pmi_host_base::program::Program;
 use pmi_host_base::ranges::Ranks;
-use rustix::fd::OwnedFd;
-use rustix::fs::inotify;
 use std::collections::BTreeMap;
-use std::io;
-use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 /// Watches running ranks that have sent no message, for MPI processes that cannot find the launcher.
 ///
-/// The looks become rare: after a moment, the next one follows after a quarter of the time since the last
-/// start, and after a multiple of the time that the last one took. A process may begin and end between two of
-/// them. So the system reports when a process of the machine reads the description of a processor, as
-/// `MPI_Init` does early, and the looks become frequent for another moment.
+/// They are frequent for a moment after a start, in which a short program begins and ends, and become rare: then
+/// the next look follows after a quarter of the time since the last start, and after a multiple of the time that
+/// the last one took.
 #[derive(Debug, Default)]
 pub(super) struct UnconnectedWatch {
     /// Number of processes at the last look, and the time at which it was new.
     started: (usize, Option<Instant>),
     look_at: Option<Instant>,
-    /// Reports reads of the description; `None` in a short run, without a rank that may start an MPI program,
-    /// and where the system has no such reports.
-    inits: Option<OwnedFd>,
-    /// Last time at which a process is known to have read it.
-    init_at: Option<Instant>,
     found: BTreeMap<(JobId, u32), MpiSingleton>,
     /// True once all ranks of the first job were reported.
     is_reported: bool,
@@ -64,25 +53,12 @@ impl UnconnectedWatch {
         }
     }
 
-    /// Notes that a process has read the description of a processor.
-    pub(super) fn note_init(&mut self, now: Instant) {
-        let Some(inits) = &self.inits else { return };
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut events = inotify::Reader::new(inits, &mut buffer);
-        while events.next().is_ok() {
-            self.init_at = Some(now);
-        }
-        // Nothing is due once no rank is watched.
-        self.look_at = self.look_at.map(|at| at.min(now + INIT_LOOK));
-    }
-
     /// Looks at ranks that have sent no message, if it is time. Returns a report as soon as all ranks of
     /// the first job on this node are singletons.
     pub(super) fn check(
         &mut self,
         now: Instant,
         RunView { jobs, processes, service }: RunView<'_>,
-        poller: &Poller,
     ) -> Option<String> {
         self.look_at.take_if(|at| now >= *at)?;
         let begun = processor_time();
@@ -115,13 +91,9 @@ impl UnconnectedWatch {
             }
         }
         let since = self.started.1.map_or(Duration::ZERO, |at| now - at);
-        if is_any_watched && since >= REPORTED && self.inits.is_none() {
-            self.inits = watch_inits(poller).ok();
-        }
         let took = processor_time().saturating_sub(begun);
-        let is_init = self.init_at.is_some_and(|at| now - at < INIT);
-        let wait = match is_init || since < INIT {
-            true => INIT_LOOK.max(took * SPARED_IN_INIT),
+        let wait = match since < SHORT {
+            true => (since / 32).max(FIRST_LOOKS).max(took * SPARED_FIRST),
             false => (since / 4).clamp(FIRST_LOOK, LAST_LOOK).max(took * SPARED),
         };
         self.look_at = is_any_watched.then(|| now + wait);
@@ -161,19 +133,6 @@ impl UnconnectedWatch {
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
-}
-
-/// Asks the system to report reads of the description of a processor.
-///
-/// # Errors
-///
-/// Those of the system.
-fn watch_inits(poller: &Poller) -> io::Result<OwnedFd> {
-    let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
-    let source = inotify::init(flags)?;
-    inotify::add_watch(&source, PROCESSOR, inotify::WatchFlags::OPEN)?;
-    poller.add(Token::MpiInit, &source, Interest::Read)?;
-    Ok(source)
 }
 
 fn of_job(id: JobId, plan: &Plan, service: &Service) -> Vec<String> {
@@ -220,18 +179,11 @@ const SPARED: u32 = 50;
 /// Time by which a wrapper that does nothing else outlives its MPI process.
 const OUTLIVED: Duration = Duration::from_millis(200);
 
-/// Description of a processor, which MPI libraries read to learn the topology of the machine.
-const PROCESSOR: &str = "/sys/devices/system/cpu/cpu0/topology";
+/// Time from a start in which a short program begins and ends.
+const SHORT: Duration = Duration::from_millis(500);
 
-/// Time from a start, or a read of the description, in which a process may call `MPI_Init` and end.
-const INIT: Duration = Duration::from_millis(200);
+/// Shortest time between two looks then: short against `MPI_Init`.
+const FIRST_LOOKS: Duration = Duration::from_millis(2);
 
-/// Age of a run from which reads are reported. Closing the source of the reports takes up to 15 ms, since the
-/// kernel waits for all processors.
-const REPORTED: Duration = Duration::from_millis(100);
-
-/// Time between two looks then: short against `MPI_Init`.
-const INIT_LOOK: Duration = Duration::from_millis(2);
-
-/// Ratio of that time to that of a look.
-const SPARED_IN_INIT: u32 = 8;
+/// Ratio of the time between two of them to that of one.
+const SPARED_FIRST: u32 = 8;

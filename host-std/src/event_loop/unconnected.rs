@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Watches running ranks that have sent no message, for MPI processes that cannot find the launcher.
 ///
-/// They are frequent for a moment after a start, in which a short program begins and ends, and become rare: then
-/// the next look follows after a quarter of the time since the last start, and after a multiple of the time that
-/// the last one took.
+/// They are frequent for a moment after a start, in which a short program begins and ends. Then the next look
+/// follows after a quarter of the time since the last start, and after a multiple of the time that the last
+/// one took.
 #[derive(Debug, Default)]
 pub(super) struct UnconnectedWatch {
     /// Number of processes at the last look, and the time at which it was new.
@@ -93,7 +93,7 @@ impl UnconnectedWatch {
         let since = self.started.1.map_or(Duration::ZERO, |at| now - at);
         let took = processor_time().saturating_sub(begun);
         let wait = match since < SHORT {
-            true => (since / 32).max(FIRST_LOOKS).max(took * SPARED_FIRST),
+            true => (since / 64).max(FIRST_LOOKS).max(took * SPARED_FIRST),
             false => (since / 4).clamp(FIRST_LOOK, LAST_LOOK).max(took * SPARED),
         };
         self.look_at = is_any_watched.then(|| now + wait);
@@ -180,7 +180,7 @@ const SPARED: u32 = 50;
 const OUTLIVED: Duration = Duration::from_millis(200);
 
 /// Time from a start in which a short program begins and ends.
-const SHORT: Duration = Duration::from_millis(500);
+const SHORT: Duration = Duration::from_millis(700);
 
 /// Shortest time between two looks then: short against `MPI_Init`.
 const FIRST_LOOKS: Duration = Duration::from_millis(2);

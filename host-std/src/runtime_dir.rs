@@ -12,7 +12,6 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Pid, geteuid, test_kill_process};
 use std::env;
-use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -118,7 +117,7 @@ pub(crate) fn remove(file: &Path) {
 
 /// Removes `files` of the launcher with this process, which was killed, what it had begun to make in the
 /// directories of this user, and those that are empty then.
-pub(crate) fn remove_of_killed(launcher: &str, files: &[PathBuf]) {
+pub(crate) fn remove_of_killed(launcher: i32, files: &[PathBuf]) {
     for file in files {
         // Removed already, or never made.
         let _ = fs::remove_file(file);
@@ -138,10 +137,8 @@ pub(crate) fn remove_of_killed(launcher: &str, files: &[PathBuf]) {
 }
 
 /// True for the temporary name of a file of the launcher with this process.
-fn is_begun_by(launcher: &str, path: &Path) -> bool {
-    let name = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
-    let name = name.strip_prefix(BEGUN).unwrap_or(name);
-    path.extension().is_some_and(|end| end == FRESH) && name.split('-').next() == Some(launcher)
+fn is_begun_by(launcher: i32, path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == FRESH) && pid(path) == Some(launcher)
 }
 
 /// Removes the directory unless it has files, as those of other launchers.
@@ -199,9 +196,10 @@ pub(crate) fn name(pid: u32) -> String {
     format!("{pid}-{:x}.{SOCKET}", since.as_nanos())
 }
 
-/// Pid in the name of a socket.
-pub(crate) fn pid(socket: &Path) -> Option<i32> {
-    socket.file_stem()?.to_str()?.split('-').next()?.parse().ok()
+/// Pid in the name of a socket, or in a temporary name.
+pub(crate) fn pid(path: &Path) -> Option<i32> {
+    let name = path.file_stem()?.to_str()?;
+    name.strip_prefix(BEGUN).unwrap_or(name).split('-').next()?.parse().ok()
 }
 
 /// Removes the sockets of launchers that are gone and could not remove them.
@@ -304,7 +302,7 @@ mod tests {
             ("2-5f3a.new", false),
             ("12-5f3a.sock", false),
         ] {
-            assert_eq!(is_begun_by("12", Path::new("/d").join(name).as_path()), is_its, "{name}");
+            assert_eq!(is_begun_by(12, Path::new("/d").join(name).as_path()), is_its, "{name}");
         }
     }
 

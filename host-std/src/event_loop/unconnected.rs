@@ -93,7 +93,7 @@ impl UnconnectedWatch {
         let since = self.started.1.map_or(Duration::ZERO, |at| now - at);
         let took = processor_time().saturating_sub(begun);
         let wait = match since < SHORT {
-            true => (since / 64).max(FIRST_LOOKS).max(took * SPARED_FIRST),
+            true => (since / 64).max(CLOSE_LOOKS).max(took * SPARED_CLOSE),
             false => (since / 4).clamp(FIRST_LOOK, LAST_LOOK).max(took * SPARED),
         };
         self.look_at = is_any_watched.then(|| now + wait);
@@ -183,7 +183,7 @@ const OUTLIVED: Duration = Duration::from_millis(200);
 const SHORT: Duration = Duration::from_millis(700);
 
 /// Shortest time between two looks then: short against `MPI_Init`.
-const FIRST_LOOKS: Duration = Duration::from_millis(2);
+const CLOSE_LOOKS: Duration = Duration::from_millis(2);
 
 /// Ratio of the time between two of them to that of one.
-const SPARED_FIRST: u32 = 8;
+const SPARED_CLOSE: u32 = 8;

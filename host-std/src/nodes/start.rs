@@ -136,7 +136,7 @@ impl NodeServers {
         let fanout = if is_flat { StarterFanout::All } else { fanout };
         let node = NodeCommand { words: &words, is_staged, relay_to };
         let plan = starter.plan(starter.commands(&hosts, &node)?, &hosts, fanout);
-        let pool = StarterPool::new(plan.own, key.line(), limit);
+        let pool = StarterPool::new(plan.own, key.line(), limit).guarded();
         let delegates: BTreeSet<u32> = plan.delegated.keys().copied().collect();
         let names = hosts.iter().map(|host| host.name.clone()).collect();
         let roster = Roster::new(names, settings.radix, settings.timeout, task);

@@ -125,27 +125,24 @@ pub(in crate::server) struct PmixShared<P: PmixStorage> {
 
 impl PmixShared<()> {
     /// The state of a server without PMIx clients.
-    pub(in crate::server) const EMPTY: Self = Self {
-        namespaces: [],
-        collectives: [],
-        names: [],
-        events: [],
-        groups: [],
-        has_waiting_lookup: false,
-        contexts: 0,
-        asked: 0,
-        handed_up: 0,
-        has_collective_event: false,
-        has_modex_event: false,
-        allows_foreign: false,
-    };
+    pub(in crate::server) const EMPTY: Self = Self::of([], [], [], [], []);
 }
 
 impl<P: PmixStorage> PmixShared<P> {
     /// The state of a server without jobs, and the table of its sessions.
     pub(super) fn new(tables: PmixTables<P>) -> (Self, PmixSessionsOf<P>) {
-        let PmixTables { sessions, jobs: namespaces, collectives, names, events, groups } = tables;
-        let shared = Self {
+        let PmixTables { sessions, jobs, collectives, names, events, groups } = tables;
+        (Self::of(jobs, collectives, names, events, groups), sessions)
+    }
+
+    const fn of(
+        namespaces: NamespacesOf<P>,
+        collectives: CollectivesOf<P>,
+        names: NamesOf<P>,
+        events: EventsOf<P>,
+        groups: GroupsOf<P>,
+    ) -> Self {
+        Self {
             namespaces,
             collectives,
             names,
@@ -158,8 +155,7 @@ impl<P: PmixStorage> PmixShared<P> {
             has_collective_event: false,
             has_modex_event: false,
             allows_foreign: false,
-        };
-        (shared, sessions)
+        }
     }
 
     pub(super) fn namespace_mut(&mut self, job: JobId) -> Option<&mut NamespaceOf<P>> {

@@ -96,7 +96,6 @@ pub(super) fn settle(head: &mut HeadLoop) -> io::Result<()> {
 ///
 /// Errors of the readiness calls.
 pub(super) fn tick(head: &mut HeadLoop, now: Instant) -> io::Result<()> {
-    // The guards of agents protect other files; the next launcher removes those that are left.
     head.clients.listeners.tick(now, &head.poller, head.servers.guard())?;
     if head.clients.server.service.tick(Instant::now(), &head.poller)? {
         settle(head)?;

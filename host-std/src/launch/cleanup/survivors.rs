@@ -71,8 +71,9 @@ pub(crate) fn watch_run(mark: &str, modes: &str, inherited: &str, guarded: Guard
     if !modes.is_empty() {
         console::give_back(rustix::stdio::stdout(), modes);
     }
-    let launcher = mark.split('.').next().unwrap_or_default();
-    runtime_dir::remove_of_killed(launcher, &run.files);
+    if let Some(launcher) = launcher_of(mark) {
+        runtime_dir::remove_of_killed(launcher, &run.files);
+    }
     run.terminate();
 }
 
@@ -100,9 +101,9 @@ struct Survivors {
 
 impl Survivors {
     fn new(mark: &str, inherited: Vec<ProcessIdentity>) -> Self {
-        let launcher = mark.split('.').next().and_then(|pid| pid.parse().ok());
         let parent = getppid().map(|pid| pid.as_raw_nonzero().get());
-        let launcher = launcher.filter(|pid| parent == Some(*pid)).and_then(processes::relations);
+        let launcher = launcher_of(mark).filter(|pid| parent == Some(*pid));
+        let launcher = launcher.and_then(processes::relations);
         let launcher = launcher.map(|one| one.id);
         Self { mark: mark.to_owned(), inherited, launcher, ..Self::default() }
     }
@@ -261,6 +262,11 @@ impl Survivors {
         self.known.extend(found.iter().map(|one| one.id));
         found
     }
+}
+
+/// Process of the launcher of the run with this mark.
+fn launcher_of(mark: &str) -> Option<i32> {
+    mark.split('.').next()?.parse().ok()
 }
 
 /// True if a process is stopped by a signal.

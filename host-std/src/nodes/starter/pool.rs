@@ -73,7 +73,7 @@ pub(crate) struct StarterEnd {
 
 impl StarterPool {
     /// A pool that executes `commands` in their order, and hands `key_line` to each. `limit` allows the open
-    /// files of all of them. This process has one thread.
+    /// files of all of them.
     pub(crate) fn new(
         commands: Vec<StarterCommand>,
         key_line: String,
@@ -89,8 +89,16 @@ impl StarterPool {
             key_line,
             program: None,
             limit,
-            guard: Guard::start(Guarded::Starters, false, &[]),
+            guard: None,
         }
+    }
+
+    /// The same with a guard, which ends the starters if this process, which has one thread, is killed.
+    /// Those of a node server have none: the hosts that it has started belong to the run, which may go on
+    /// without it.
+    pub(crate) fn guarded(mut self) -> Self {
+        self.guard = Guard::start(Guarded::Starters, false, &[]);
+        self
     }
 
     /// The guard of the starters, which also removes files that this process cannot remove.

@@ -7,19 +7,11 @@ use serde::ser::Serializer;
 use std::fmt;
 
 /// Serializes the bytes.
-///
-/// # Errors
-///
-/// Those of the serializer.
 pub(crate) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_bytes(bytes)
 }
 
 /// Reads bytes.
-///
-/// # Errors
-///
-/// Those of the deserializer.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
     deserializer.deserialize_byte_buf(BytesVisitor)
 }
@@ -46,10 +38,6 @@ pub(crate) mod optional {
     }
 
     /// Serializes the bytes, if there are any.
-    ///
-    /// # Errors
-    ///
-    /// Those of the serializer.
     pub(crate) fn serialize<S: Serializer>(
         bytes: &Option<Vec<u8>>,
         serializer: S,
@@ -58,10 +46,6 @@ pub(crate) mod optional {
     }
 
     /// Reads bytes that may be absent.
-    ///
-    /// # Errors
-    ///
-    /// Those of the deserializer.
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Vec<u8>>, D::Error> {

@@ -2,12 +2,17 @@
 //!
 //! ```text
 //! main        exit codes only
-//! commands    one row for each command, with help, completions and man pages
+//! front       commands, one row for each, with help, completions and man pages; runs in this process alone
 //! cli         options (the table) > args, mpiexec (parsers) > layers (variables, file) > config (resolved)
 //! settings    user settings, in groups of plain values
 //! placement   hosts, allocations of batch systems, the node of every rank
-//! event_loop  the loop and the parts of a run: jobs, processes, io, listeners, status, summary
+//! run         jobs of a launcher: spawn, failure, exit code, tables, output, tools, trace
+//! node        ranks of a host: processes, streams, the server that they speak to
+//! link        all that passes between a run and its nodes
+//! listeners   for ranks that connect by themselves, for PMIx clients, for pages
+//! requests    requests of PMIx clients that run and node answer alike
 //! launch      topology, cleanup, plan, environment, start; preview, processes, signal
+//! io          all streams of a run or a node; delivery: the time that readers get at the end
 //! stdio       input and output of ranks: lines, labels, files, outputs
 //! poller      epoll, as a stream of tokens
 //! admission   which connections are admitted, at every listener, and by which proof
@@ -19,11 +24,12 @@
 //! mpir        variables by which debuggers find the ranks
 //! watch       state of a run: running ranks, waiting ranks, runs without progress
 //! trace       the last messages in memory, all of them in a file
-//! ends        end of every rank, for users and for programs
-//! verdict     outcome of a job: rules without system calls
+//! run_report  end of every rank, for users and for programs
+//! verdict     outcome of a job: rules without system calls; termination: the first failure, interrupts
+//! resolver    addresses of hosts by name
 //! stream      names and descriptors of standard streams
 //! report      every message of this program
-//! demo        the built-in client that runs when no program is named
+//! demo_rank   the built-in client that runs when no program is named
 //! ```
 //!
 //! One thread, one readiness loop. It never blocks on a rank, a client or a reader of the output: each
@@ -41,13 +47,16 @@ mod admission;
 mod byte_vec;
 mod cli;
 mod columns;
-mod commands;
 mod control;
 mod demo_rank;
-mod event_loop;
+mod front;
 mod install;
+mod io;
 mod launch;
+mod link;
+mod listeners;
 mod mpir;
+mod node;
 mod nodes;
 mod numbers;
 mod operation;
@@ -57,19 +66,22 @@ mod poller;
 mod random;
 mod rank_sets;
 mod report;
+mod requests;
+mod resolver;
+mod run;
 mod run_report;
 mod runtime_dir;
 mod server;
 mod settings;
 mod stdio;
 mod stream;
+mod termination;
 mod trace;
 mod verdict;
 mod watch;
 mod web;
-mod working_set;
 
-pub use commands::main;
+pub use front::main;
 // For readers of the status that `pmi-host ps --json` prints.
 pub use pmi_host_base::ranges::Ranks;
 pub use watch::process::State;

@@ -52,9 +52,11 @@ pub(crate) extern "C" fn MPIR_Breakpoint() {
     black_box(&MPIR_debug_state);
 }
 
-/// Program and processes of a part of the job.
+/// Processes of one host that execute the same program.
 #[derive(Debug)]
 pub(crate) struct PartProcesses {
+    /// Name of the host.
+    pub(crate) host: String,
     /// Name of the program.
     pub(crate) program: String,
     /// Processes, in the order of ranks.
@@ -66,14 +68,12 @@ pub(crate) fn is_being_debugged() -> bool {
     MPIR_being_debugged.load(Ordering::Relaxed) != 0
 }
 
-/// Publishes the processes of the job, all on `host`, and lets the debugger stop the launcher, if one has
-/// started it.
-pub(crate) fn publish(host: &str, parts: &[PartProcesses]) {
+/// Publishes the processes of the job, and lets the debugger stop the launcher, if one has started it.
+pub(crate) fn publish(parts: &[PartProcesses]) {
     let text = |text: &str| CString::new(text).unwrap_or_default().into_raw().cast_const();
-    let host_name = text(host);
     let mut table = Vec::new();
     for part in parts {
-        let executable_name = text(&part.program);
+        let (host_name, executable_name) = (text(&part.host), text(&part.program));
         let of_part = part.pids.iter();
         table.extend(of_part.map(|pid| ProcessDescriptor {
             host_name,
@@ -118,11 +118,12 @@ mod tests {
 
     #[test]
     fn table_has_the_processes_in_the_order_of_ranks() {
-        let part = |program: &str, pids: &[i32]| PartProcesses {
+        let part = |host: &str, program: &str, pids: &[i32]| PartProcesses {
+            host: host.to_owned(),
             program: program.to_owned(),
             pids: pids.to_vec(),
         };
-        publish("here", &[part("./a", &[7]), part("./b", &[9, 8])]);
+        publish(&[part("here", "./a", &[7]), part("there", "./b", &[9, 8])]);
         assert_eq!(MPIR_debug_state.load(Ordering::Relaxed), SPAWNED);
         let len = usize::try_from(MPIR_proctable_size.load(Ordering::Relaxed)).unwrap();
         // SAFETY: the table has that length, and is never freed.
@@ -134,7 +135,7 @@ mod tests {
                 [row.host_name, row.executable_name].map(|text| unsafe { CStr::from_ptr(text) });
             (host.to_str().unwrap(), program.to_str().unwrap(), row.pid)
         });
-        assert!(rows.eq([("here", "./a", 7), ("here", "./b", 9), ("here", "./b", 8)]));
+        assert!(rows.eq([("here", "./a", 7), ("there", "./b", 9), ("there", "./b", 8)]));
         abort();
         assert_eq!(MPIR_debug_state.load(Ordering::Relaxed), ABORTING);
     }

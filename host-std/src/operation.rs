@@ -1,4 +1,4 @@
-//! Operations of ranks on several nodes besides fences of the whole job: an agent hands up the part of its
+//! Operations of ranks on several nodes besides fences of the whole job: a node hands up the part of its
 //! node, the head gathers the parts of all nodes that have members, and each of these receives the result.
 
 use crate::byte_vec;
@@ -9,7 +9,7 @@ use pmi_core::server::ChangeAnswer;
 use pmi_host_base::ranges::Ranks;
 use serde::{Deserialize, Serialize};
 
-/// Message of an agent to the head.
+/// Message of a node to the head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum OperationRequest {
     /// Part of the node, in place of a former part with the same number.
@@ -82,7 +82,7 @@ pub(crate) enum OperationRequest {
     },
 }
 
-/// Message of the head to agents.
+/// Message of the head to nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum OperationReply {
     /// All nodes with members have handed up their parts.

@@ -10,10 +10,12 @@ use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use spin::{AdaptiveSpin, SPIN};
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::hint;
 use std::io;
 use std::mem;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Source of an event.
@@ -67,6 +69,8 @@ pub(crate) enum Token {
     FileAlert,
     /// The time until which a wait should last has passed, or that of an earlier one.
     Alarm,
+    /// Something is ready for the run in this process.
+    Run,
 }
 
 /// Waits for the readiness of many descriptors.
@@ -74,15 +78,41 @@ pub(crate) enum Token {
 /// Output of ranks is watched through a set of its own per stream, which itself is one member of the main
 /// set: when the reader of the launcher's output is slow, one call removes the whole set, for any number
 /// of ranks.
+#[derive(Clone)]
 pub(crate) struct Poller {
+    set: Rc<Set>,
+    owner: Owner,
+}
+
+/// The part of a process that waits for a descriptor. In a process that serves its own ranks, the run and
+/// the node number their descriptors independently of each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The node, or whichever part is alone in its process.
+    #[default]
+    Node,
+    /// The run.
+    Run,
+}
+
+/// Descriptors of all owners.
+struct Set {
     main: OwnedFd,
     outputs: [OwnedFd; 2],
-    paused: [bool; 2],
+    paused: Cell<[bool; 2]>,
+    wait: RefCell<Wait>,
+}
+
+/// State of the wait.
+#[derive(Default)]
+struct Wait {
     batch: Vec<epoll::Event>,
     spin: AdaptiveSpin,
     alarm: Alarm,
     /// True if the last wait found messages of ranks.
     follows_ranks: bool,
+    /// Tokens of the run that the last wait of the node found.
+    of_run: Vec<Token>,
 }
 
 /// Readiness to wait for.
@@ -98,48 +128,40 @@ pub(crate) enum Interest {
 
 impl Poller {
     /// Creates an empty set.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn new() -> io::Result<Self> {
         let create = || epoll::create(epoll::CreateFlags::CLOEXEC);
-        let poller = Self {
+        let wait = Wait { batch: Vec::with_capacity(BATCH), ..Wait::default() };
+        let set = Set {
             main: create()?,
             outputs: [create()?, create()?],
-            paused: [false; 2],
-            batch: Vec::with_capacity(BATCH),
-            spin: AdaptiveSpin::default(),
-            alarm: Alarm::default(),
-            follows_ranks: false,
+            paused: Cell::default(),
+            wait: RefCell::new(wait),
         };
         for output in [Stream::Out, Stream::Err] {
-            poller.show(output)?;
+            set.show(output)?;
         }
-        Ok(poller)
+        Ok(Self { set: Rc::new(set), owner: Owner::Node })
+    }
+
+    /// The same set for the run in the process of its node. Tokens of the run are those of
+    /// [`take_ready`](Self::take_ready).
+    pub(crate) fn for_run(&self) -> Self {
+        Self { set: Rc::clone(&self.set), owner: Owner::Run }
     }
 
     /// Watches `source` until it is closed or [`remove`](Self::remove)d.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn add(
         &self,
         token: Token,
         source: impl AsFd,
         interest: Interest,
     ) -> io::Result<()> {
-        Ok(epoll::add(self.set_of(token), source, data(token), interest.flags())?)
+        Ok(epoll::add(self.set.of(token), source, self.data(token), interest.flags())?)
     }
 
     /// Changes the interest in `source`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     fn change(&self, token: Token, source: impl AsFd, interest: Interest) -> io::Result<()> {
-        Ok(epoll::modify(self.set_of(token), source, data(token), interest.flags())?)
+        Ok(epoll::modify(self.set.of(token), source, self.data(token), interest.flags())?)
     }
 
     /// Reports `wanted` of `source` from now on, in place of `watched`.
@@ -160,59 +182,73 @@ impl Poller {
     }
 
     /// Stops watching `source`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn remove(&self, token: Token, source: impl AsFd) -> io::Result<()> {
-        Ok(epoll::delete(self.set_of(token), source)?)
+        Ok(epoll::delete(self.set.of(token), source)?)
     }
 
     /// Pauses or resumes the events of one output stream of all ranks.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn pause(&mut self, output: Stream, pause: bool) -> io::Result<()> {
-        if self.paused[output.index()] == pause {
+        let Set { main, outputs, paused, .. } = &*self.set;
+        let mut all = paused.get();
+        if mem::replace(&mut all[output.index()], pause) == pause {
             return Ok(());
         }
-        self.paused[output.index()] = pause;
+        paused.set(all);
         match pause {
-            true => Ok(epoll::delete(&self.main, &self.outputs[output.index()])?),
-            false => self.show(output),
+            true => Ok(epoll::delete(main, &outputs[output.index()])?),
+            false => self.set.show(output),
         }
     }
 
     /// Sets whether a wait after messages of ranks may begin by spinning: only while each rank has a
     /// processor, since another process could use that of a spinning one.
     pub(crate) fn allow_spinning(&mut self, is_allowed: bool) {
-        self.spin.allow(is_allowed);
+        self.set.wait.borrow_mut().spin.allow(is_allowed);
     }
 
-    /// Waits until a descriptor is ready or `until` has passed, and stores the tokens in `ready`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
+    /// Waits until a descriptor is ready or `until` has passed, and stores the tokens in `ready`;
+    /// [`Token::Run`] stands for all of a [run](Self::for_run).
     pub(crate) fn wait(
         &mut self,
         until: Option<Instant>,
         ready: &mut Vec<Token>,
     ) -> io::Result<()> {
+        let set = &*self.set;
+        set.wait.borrow_mut().wait(set, until, ready)
+    }
+
+    /// Moves the tokens of the run that the last [`wait`](Self::wait) has found to `ready`.
+    pub(crate) fn take_ready(&self, ready: &mut Vec<Token>) {
+        ready.clear();
+        ready.append(&mut self.set.wait.borrow_mut().of_run);
+    }
+
+    fn data(&self, token: Token) -> epoll::EventData {
+        match self.owner {
+            Owner::Node => data(token),
+            Owner::Run => epoll::EventData::new_u64(data(token).u64() | OF_RUN),
+        }
+    }
+}
+
+impl Wait {
+    fn wait(
+        &mut self,
+        set: &Set,
+        until: Option<Instant>,
+        ready: &mut Vec<Token>,
+    ) -> io::Result<()> {
         ready.clear();
         self.batch.clear();
-        let left = self.alarm.set(until, &self.main)?;
+        self.of_run.clear();
+        let left = self.alarm.set(until, &set.main)?;
         let has_found = mem::take(&mut self.follows_ranks)
             && left.is_none()
             && self.spin.begins()
-            && self.spin_for(SPIN)?;
+            && self.spin_for(SPIN, &set.main)?;
         if !has_found {
-            match epoll::wait(
-                &self.main,
-                spare_capacity(&mut self.batch),
-                left.map(timespec).as_ref(),
-            ) {
+            let left = left.map(timespec);
+            match epoll::wait(&set.main, spare_capacity(&mut self.batch), left.as_ref()) {
                 // A signal; its token comes with the next call.
                 Err(Errno::INTR) => return Ok(()),
                 other => other?,
@@ -227,23 +263,27 @@ impl Poller {
                     self.alarm.rang()?;
                     ready.push(Token::Alarm);
                 }
+                of_run if of_run & OF_RUN != 0 => self.of_run.extend(token(of_run & !OF_RUN)),
                 other => ready.extend(token(other)),
             }
         }
+        if !self.of_run.is_empty() {
+            ready.push(Token::Run);
+        }
         self.follows_ranks = ready.iter().any(|token| matches!(token, Token::Link(_)));
-        for (set, _) in self.outputs.iter().zip(sets).filter(|(_, is_ready)| *is_ready) {
+        for (outputs, _) in set.outputs.iter().zip(sets).filter(|(_, is_ready)| *is_ready) {
             self.batch.clear();
-            epoll::wait(set, spare_capacity(&mut self.batch), Some(&NOT_AT_ALL))?;
+            epoll::wait(outputs, spare_capacity(&mut self.batch), Some(&NOT_AT_ALL))?;
             ready.extend(self.batch.iter().filter_map(|event| token(event.data.u64())));
         }
         Ok(())
     }
 
     /// Fills the batch without sleeping. Returns false if nothing was ready for this time.
-    fn spin_for(&mut self, time: Duration) -> io::Result<bool> {
+    fn spin_for(&mut self, time: Duration, main: &OwnedFd) -> io::Result<bool> {
         let end = Instant::now() + time;
         loop {
-            match epoll::wait(&self.main, spare_capacity(&mut self.batch), Some(&NOT_AT_ALL)) {
+            match epoll::wait(main, spare_capacity(&mut self.batch), Some(&NOT_AT_ALL)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -255,13 +295,15 @@ impl Poller {
             hint::spin_loop();
         }
     }
+}
 
+impl Set {
     fn show(&self, output: Stream) -> io::Result<()> {
         let set = epoll::EventData::new_u64([SET_OUT, SET_ERR][output.index()]);
         Ok(epoll::add(&self.main, &self.outputs[output.index()], set, epoll::EventFlags::IN)?)
     }
 
-    fn set_of(&self, token: Token) -> &OwnedFd {
+    fn of(&self, token: Token) -> &OwnedFd {
         match token {
             Token::Output(output, _) => &self.outputs[output.index()],
             _ => &self.main,
@@ -271,7 +313,7 @@ impl Poller {
 
 impl fmt::Debug for Poller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Poller").field("paused", &self.paused).finish_non_exhaustive()
+        f.debug_struct("Poller").field("owner", &self.owner).finish_non_exhaustive()
     }
 }
 
@@ -323,6 +365,7 @@ fn data(token: Token) -> epoll::EventData {
         Token::FileAlert => (FILE_ALERT, 0),
         Token::NameServer => (NAME_SERVER, 0),
         Token::Alarm => (ALARM >> 32, 0),
+        Token::Run => (RUN, 0),
     };
     epoll::EventData::new_u64(kind << 32 | u64::from(number))
 }
@@ -362,6 +405,9 @@ fn timespec(duration: Duration) -> Timespec {
     Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }
 
+/// Mark of the tokens of a run.
+const OF_RUN: u64 = 1 << 63;
+
 /// The wait that only looks.
 const NOT_AT_ALL: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -390,6 +436,9 @@ const CREDENTIAL: u64 = 23;
 const STARTER_INPUT: u64 = 24;
 const FILE_ALERT: u64 = 25;
 const NAME_SERVER: u64 = 26;
+
+/// What no descriptor reports.
+const RUN: u64 = 28;
 
 /// Number of events per system call. Twelve bytes each.
 const BATCH: usize = 256;
@@ -434,6 +483,30 @@ mod tests {
             }
         }
         assert_eq!([SET_OUT, SET_ERR, ALARM].map(token), [None; 3]);
+    }
+
+    #[test]
+    fn run_and_node_of_one_process_have_tokens_of_their_own() {
+        let (mut poller, mut ready) = (Poller::new().unwrap(), Vec::new());
+        let run = poller.for_run();
+        let pairs = [UnixStream::pair().unwrap(), UnixStream::pair().unwrap()];
+        for ((read, write), owner) in pairs.iter().zip([&poller, &run]) {
+            (&*write).write_all(b"x").unwrap();
+            owner.add(Token::Link(7), read, Interest::Read).unwrap();
+        }
+        for _ in 0..2 {
+            poller.wait(Some(Instant::now()), &mut ready).unwrap();
+            assert_eq!(ready, [Token::Link(7), Token::Run]);
+            run.take_ready(&mut ready);
+            assert_eq!(ready, [Token::Link(7)]);
+            run.take_ready(&mut ready);
+            assert_eq!(ready, []);
+        }
+        // Nothing piles up that the run does not take.
+        poller.wait(Some(Instant::now()), &mut ready).unwrap();
+        poller.wait(Some(Instant::now()), &mut ready).unwrap();
+        run.take_ready(&mut ready);
+        assert_eq!(ready, [Token::Link(7)]);
     }
 
     #[test]

@@ -4,24 +4,22 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 
 /// Bytes of the system's random source.
-///
-/// # Errors
-///
-/// Errors of the source.
 pub(crate) fn random<const LEN: usize>() -> io::Result<[u8; LEN]> {
     let mut random = [0; LEN];
-    let mut len_bytes = 0;
-    while len_bytes < LEN {
-        len_bytes += getrandom(&mut random[len_bytes..], GetRandomFlags::empty())?;
-    }
+    fill(&mut random)?;
     Ok(random)
 }
 
+/// Fills a slice with such bytes.
+pub(crate) fn fill(random: &mut [u8]) -> io::Result<()> {
+    let mut len_bytes = 0;
+    while len_bytes < random.len() {
+        len_bytes += getrandom(&mut random[len_bytes..], GetRandomFlags::empty())?;
+    }
+    Ok(())
+}
+
 /// A token that cannot be guessed, in 32 hexadecimal digits.
-///
-/// # Errors
-///
-/// Errors of the system's random source.
 pub(crate) fn token() -> io::Result<String> {
     Ok(hexadecimal(&random::<16>()?))
 }

@@ -153,6 +153,10 @@ pub(crate) fn not_spawned(
 }
 
 /// Report on a host that has joined the run after its start.
+pub(crate) fn missing_caller(pid: i32, error: &std::io::Error) -> String {
+    format!("process {pid}, which has started this launcher, does not exist: {error}")
+}
+
 pub(crate) fn late_host(name: &str, after: Duration) -> String {
     let secs = after.as_secs_f64().round();
     format!("host {name} has joined the run after {secs} s; spawned jobs may use it")
@@ -363,12 +367,12 @@ fn interrupted(number: i32, running: usize) -> String {
     }
 }
 
-/// Message of an agent that is none of the protocol; `which` tells it from others.
+/// Message of a node that is none of the protocol; `which` tells it from others.
 pub(crate) fn invalid_message(which: &str) -> String {
     format!("the agent {which} sent a message that is not one of the protocol")
 }
 
-/// Signal to the agent of a node, which a batch system sends to the agents of all nodes.
+/// Signal to the node server, which a batch system sends to the node servers of all nodes.
 fn agent_interrupted(host: &str, number: i32, running: usize) -> String {
     let (name, s) = (signal::name(number), if running == 1 { "" } else { "s" });
     format!(

@@ -38,10 +38,6 @@ pub(crate) fn create_in_first<T>(make: impl Fn(&Path) -> io::Result<T>) -> io::R
 }
 
 /// Makes a file in a directory of this user below `parent`, which other users may write to.
-///
-/// # Errors
-///
-/// Those of `make`.
 pub(crate) fn create_below<T>(
     parent: &Path,
     mut make: impl FnMut(&Path) -> io::Result<T>,
@@ -90,10 +86,6 @@ fn spares(parent: &Path) -> Vec<PathBuf> {
 
 /// Makes a file in a directory, which is [prepared](prepare) for it, although other launchers
 /// [remove](remove_if_empty) the directory meanwhile.
-///
-/// # Errors
-///
-/// Those of `make`.
 pub(crate) fn create_in<T>(
     directory: &Path,
     mut make: impl FnMut(&Path) -> io::Result<T>,
@@ -160,10 +152,6 @@ pub(crate) fn prepare(directory: &Path) -> io::Result<()> {
 }
 
 /// Checks that `directory` is a directory of this user which no other user may enter.
-///
-/// # Errors
-///
-/// As for [`prepare`].
 pub(crate) fn check(directory: &Path) -> io::Result<()> {
     // A symbolic link is examined itself, and is no directory.
     let found = fs::symlink_metadata(directory)?;
@@ -175,10 +163,6 @@ pub(crate) fn check(directory: &Path) -> io::Result<()> {
 }
 
 /// Sockets in the directory, sorted by name.
-///
-/// # Errors
-///
-/// Errors of the system.
 pub(crate) fn sockets(directory: &Path) -> io::Result<Vec<PathBuf>> {
     check(directory)?;
     let is_socket = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_socket());

@@ -87,7 +87,7 @@ pub(crate) enum Failure {
         /// Signal that arrived.
         signal: i32,
     },
-    /// A signal to the agent of a node ended the job.
+    /// A signal to the node server ended the job.
     AgentInterrupted {
         /// Name of the host.
         host: String,
@@ -177,6 +177,11 @@ impl Failure {
             | Self::NodeLost(_)
             | Self::Launcher { .. } => 1,
         }
+    }
+
+    /// True for the failure of one rank, which others may outlive.
+    pub(crate) const fn concerns_one_rank(&self) -> bool {
+        matches!(self, Self::Ended { .. } | Self::LeftEarly { .. } | Self::Abort { .. })
     }
 
     /// True if a signal has requested the end.

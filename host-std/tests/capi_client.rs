@@ -1,9 +1,8 @@
 //! The client in C for kernels without libc, as a rank of this launcher and of others.
 
-mod common;
-use common::capi::{program_of, valgrind, variant_of};
-use common::listening::Host;
-use common::{Ran, job, run};
+use crate::common::capi::{program_of, valgrind, variant_of};
+use crate::common::listening::Host;
+use crate::common::{Ran, job, run};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

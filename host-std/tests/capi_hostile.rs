@@ -1,8 +1,7 @@
 //! The C libraries with a server that answers anything, and their declarations beside those of Slurm.
 
-mod common;
-use common::capi::{directory, libraries, program_with, static_capi_program};
-use common::{Ran, run};
+use crate::common::capi::{directory, libraries, program_with, static_capi_program};
+use crate::common::{Ran, run};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;

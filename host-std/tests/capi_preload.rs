@@ -1,9 +1,8 @@
 //! `--preload-pmi`: programs that would load the library of another launcher use that of this project.
 
-mod common;
-use common::capi::{capi_program, libraries, program_with};
-use common::wheel::{intel_program, on_loopback};
-use common::{host, job, openmpi_program, run, shell};
+use crate::common::capi::{capi_program, libraries, program_with};
+use crate::common::wheel::{intel_program, on_loopback};
+use crate::common::{host, job, openmpi_program, run, shell};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -104,7 +103,7 @@ fn programs_that_need_no_library_run_with_them_as_without() {
     let program = capi_program("capi_pmi2", "pmi2");
     let ran = run(&mut preloading(2, &program)).exits_with(0).says_nothing();
     assert_eq!(ran.lines().len(), 2, "{}", ran.out);
-    let Some(ring) = common::mpi_program("ring") else { return };
+    let Some(ring) = crate::common::mpi_program("ring") else { return };
     let ran = run(&mut preloading(3, &ring)).exits_with(0).says_nothing();
     assert_eq!(ran.out, "ring of 3: token 3\n");
 }

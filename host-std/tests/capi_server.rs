@@ -1,8 +1,7 @@
 //! `libpmi_server`, as launchers in C use it.
 
-mod common;
-use common::capi::{capi_program, static_capi_program, valgrind, with_libraries};
-use common::{mpi_program, run, slurm_program};
+use crate::common::capi::{capi_program, static_capi_program, valgrind, with_libraries};
+use crate::common::{mpi_program, run, slurm_program};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

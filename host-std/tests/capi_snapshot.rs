@@ -1,9 +1,9 @@
 //! Values in memory that ranks and the server share.
 
-mod common;
-use common::capi::{static_capi_program, with_libraries};
-use common::{Ran, job, run};
-use pmi_trace::{Direction, import};
+use crate::common::capi::{static_capi_program, with_libraries};
+use crate::common::{Ran, job, run};
+use pmi_trace::Direction;
+use pmi_trace::open::{self, OpenedTrace};
 use std::path::{Path, PathBuf};
 
 /// Puts and gets of `capi_snapshot`: per rank, and by rank 0 alone.
@@ -37,7 +37,7 @@ fn counted<const N: usize>(
     command.arg("--trace").arg(&path).arg(program()).arg(word);
     let ran = run(with_libraries(&mut command)).exits_with(0);
     assert_eq!(sorted(&ran), expected(ranks), "{}", ran.err);
-    let import::Imported { trace, .. } = import::read(&std::fs::read(&path).unwrap()).unwrap();
+    let OpenedTrace { trace, .. } = open::read(&std::fs::read(&path).unwrap()).unwrap();
     asked.map(|word| {
         let is_asked =
             |(_, _, direction, bytes): &(usize, &pmi_trace::Record, Direction, &[u8])| {

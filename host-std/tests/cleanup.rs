@@ -1,7 +1,6 @@
 //! A run leaves nothing behind, by whichever end: no rank, no process of a rank, no zombie, no file.
 
-mod common;
-use common::{Running, host, job, run, shell, signal_group, start};
+use crate::common::{Running, host, job, run, shell, signal_group, start};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;

@@ -1,8 +1,7 @@
 //! Command lines as users of other launchers have them, from `command-lines.txt`: each runs, or is refused with
 //! the stated advice.
 
-mod common;
-use common::{Ran, host, mpi_program, openmpi_program, run, start};
+use crate::common::{Ran, host, mpi_program, openmpi_program, run, start};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -5,11 +5,9 @@
 //! `tests/conform`. When a verdict changes for a good reason, record it again:
 //! `pmi-host conform --launcher '...' >host-std/tests/conform/NAME.txt`.
 
-mod common;
-
-use common::hosts::slurm;
-use common::peers::{bounded, one_of_three, theirs};
-use common::{Ran, host, run};
+use crate::common::hosts::slurm;
+use crate::common::peers::{bounded, one_of_three, theirs};
+use crate::common::{Ran, host, run};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

@@ -1,8 +1,7 @@
 //! Debuggers without PMIx: they find the ranks through variables of the launcher, as installed, that is,
 //! without debug information.
 
-mod common;
-use common::{host_path, mpi_program, openmpi_program, run, shell, start};
+use crate::common::{host_path, mpi_program, openmpi_program, run, shell, start};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,7 +26,7 @@ fn has_gdb() -> bool {
 
 /// Starts the stripped launcher with `words` in gdb, which sets the breakpoint of the interface and executes
 /// `commands` there.
-fn debugged(test: &str, commands: &str, words: &[&str]) -> common::Ran {
+fn debugged(test: &str, commands: &str, words: &[&str]) -> crate::common::Ran {
     let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.gdb"));
     let text = format!(
         "set confirm off\nhandle SIGCHLD nostop noprint\nstarti\n\

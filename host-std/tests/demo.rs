@@ -1,8 +1,7 @@
 //! The client core of this project under its own launcher and, mirrored, under that of MPICH.
 
-mod common;
-use common::peers::{one_of_three, theirs, tolerates_a_fault_of};
-use common::{Ran, host, run};
+use crate::common::peers::{one_of_three, theirs, tolerates_a_fault_of};
+use crate::common::{Ran, host, run};
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
@@ -46,7 +45,7 @@ fn our_client_runs_under_hydra() {
 
 #[test]
 fn single_fault_of_hydra_is_retried() {
-    tolerates_a_fault_of("mpiexec.hydra", "our_client_runs_under_hydra");
+    tolerates_a_fault_of("mpiexec.hydra", "demo::our_client_runs_under_hydra");
 }
 
 /// One row for each rank in order, and two rows of totals.

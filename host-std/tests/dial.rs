@@ -1,9 +1,8 @@
 //! Ranks that are not started here and connect over TCP: admission and identity, and the outcome when a
 //! rank does not connect, disconnects, or presents a false identity.
 
-mod common;
-use common::listening::{Host, ask, client, exchange, local_rank, rest};
-use common::{host, run};
+use crate::common::listening::{Host, ask, client, exchange, local_rank, rest};
+use crate::common::{host, run};
 use pmi_core::auth::Secret;
 use pmi_core::client::prove;
 use pmi_core::command::Version;
@@ -61,7 +60,8 @@ fn both_generations_get_in_with_the_secret() {
     let file = secret_file("both.secret", 0o600);
     let shown = file.to_str().unwrap();
     let host = Host::start(&["--expect", "2", "--secret-file", shown]);
-    let id = run(&mut common::host(["pmiid", "--secret-file", shown, "0"])).exits_with(0).out;
+    let id =
+        run(&mut crate::common::host(["pmiid", "--secret-file", shown, "0"])).exits_with(0).out;
     let first = client(&host.port, id.trim().parse().unwrap());
     let port = host.port.clone();
     let second = thread::spawn(move || {
@@ -138,7 +138,7 @@ fn peer_without_the_secret_is_rejected_and_the_job_goes_on() {
         host.says("did not prove the secret");
         host.says("the job continues");
     }
-    let id = run(&mut common::host(["pmiid", "--secret-file", shown, "0"])).out;
+    let id = run(&mut crate::common::host(["pmiid", "--secret-file", shown, "0"])).out;
     assert_eq!(client(&host.port, id.trim().parse().unwrap()).join().unwrap().1, "of-0");
     assert_eq!(host.end().0, 0);
 }

@@ -1,9 +1,8 @@
 //! Report of a rank's environment and launcher, under several launchers and under none.
 
-mod common;
-use common::capi::{capi_program, libraries, with_libraries};
-use common::peers::{one_of_three, theirs, tolerates_a_fault_of};
-use common::{Ran, host, host_path, job, mpi_program, run, shell};
+use crate::common::capi::{capi_program, libraries, with_libraries};
+use crate::common::peers::{one_of_three, theirs, tolerates_a_fault_of};
+use crate::common::{Ran, host, host_path, job, mpi_program, run, shell};
 use std::process::Command;
 
 /// `pmi-host run -n RANKS` with the doctor, reached through a shell that does `first`.
@@ -111,5 +110,5 @@ fn under_hydra_it_works_as_under_ours() {
 
 #[test]
 fn single_fault_of_hydra_is_retried() {
-    tolerates_a_fault_of("mpiexec.hydra", "under_hydra_it_works_as_under_ours");
+    tolerates_a_fault_of("mpiexec.hydra", "doctor::under_hydra_it_works_as_under_ours");
 }

@@ -1,7 +1,6 @@
 //! Command lines of the launcher in README.md and the pages of `docs`: every command and every option exists.
 
-mod common;
-use common::{host, run};
+use crate::common::{host, run};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

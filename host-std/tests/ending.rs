@@ -1,8 +1,7 @@
 //! Reports of ends of ranks: one line for users for all ranks that ended alike, JSON for programs; and the
 //! effect of one failure on the other ranks.
 
-mod common;
-use common::{Ran, host, mpi_program, openmpi_program, run, shell, start};
+use crate::common::{Ran, host, mpi_program, openmpi_program, run, shell, start};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

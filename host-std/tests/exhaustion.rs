@@ -1,8 +1,7 @@
 //! Runs that reach a limit of the session: they terminate with one sentence and their exit code, and leave
 //! nothing behind.
 
-mod common;
-use common::{Ran, host_path, run, start};
+use crate::common::{Ran, host_path, run, start};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

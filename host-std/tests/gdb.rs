@@ -1,8 +1,7 @@
 //! Ranks in gdb: those that start there (`--gdb`), and those that it attaches to.
 
-mod common;
-use common::terminal::shell_on_terminal;
-use common::{Ran, host, host_path, run, start};
+use crate::common::terminal::shell_on_terminal;
+use crate::common::{Ran, host, host_path, run, start};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,7 @@
 //! Standard input of the launcher: read by one rank, by several or by none, and by commands that follow the
 //! launcher.
 
-mod common;
-use common::{Ran, job, run, run_with_input, shell};
+use crate::common::{Ran, job, run, run_with_input, shell};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;

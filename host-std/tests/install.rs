@@ -1,7 +1,6 @@
 //! Installation below a prefix, and its removal.
 
-mod common;
-use common::{Ran, host, run, shell};
+use crate::common::{Ran, host, run, shell};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,7 @@
 //! Programs built with Intel MPI, with the PMI libraries that it may be configured to load.
 
-mod common;
-use common::wheel::{intel_program, on_loopback};
-use common::{host, job, run};
+use crate::common::wheel::{intel_program, on_loopback};
+use crate::common::{host, job, run};
 use std::path::Path;
 
 #[test]

@@ -1,8 +1,7 @@
 //! The launcher at a terminal: keys that are signals, job control, and input.
 
-mod common;
-use common::terminal::shell_on_terminal;
-use common::{c_program, host_path};
+use crate::common::terminal::shell_on_terminal;
+use crate::common::{c_program, host_path};
 
 #[test]
 fn key_reaches_each_rank_once_and_its_children() {

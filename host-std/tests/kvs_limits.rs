@@ -1,8 +1,6 @@
 //! Limits of the key-value spaces, and maxima of the administrator that users cannot raise.
 
-mod common;
-
-use common::{host_path, job, run, shell};
+use crate::common::{host_path, job, run, shell};
 use std::path::PathBuf;
 use std::process::Command;
 

@@ -1,8 +1,7 @@
 //! Processes that a run leaves behind: they belong to the run or not, and are found by more than their
 //! environment.
 
-mod common;
-use common::{Running, host, host_path, job, run, shell, signal_group, start};
+use crate::common::{Running, host, host_path, job, run, shell, signal_group, start};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs;
 use std::io::{Read, Write};
@@ -118,7 +117,7 @@ fn second_signal_to_the_launcher_leaves_no_daemon() {
     sleep(Duration::from_millis(2100));
     launcher.signal("TERM");
     launcher.end().exits_with(143);
-    assert_eq!(running(&daemon), [], "daemons are left");
+    assert_eq!(running(&daemon), [0; 0], "daemons are left");
 }
 
 #[test]
@@ -127,7 +126,7 @@ fn daemon_of_a_node_whose_ranks_have_ended_ends_with_a_run_that_fails_elsewhere(
     let rank = format!(
         "[ $PMI_RANK = 1 ] && exec {own}; (setsid sh -c \"trap '' TERM; {daemon}; true\" >/dev/null 2>&1 &)"
     );
-    let launcher = start(&mut common::hosts::local_nodes(2, 2, &shell(&rank)));
+    let launcher = start(&mut crate::common::hosts::local_nodes(2, 2, &shell(&rank)));
     assert!(comes(|| running(&own).len() == 1 && running(&daemon).len() == 1));
     // The end of rank 0 is known to the head before the signal.
     sleep(Duration::from_secs(1));
@@ -283,7 +282,7 @@ fn files_of_a_killed_launcher_are_removed_with_their_directory() {
         ["run", "--hosts", "h1", "--starter", "manual", "--node-interface", "127.0.0.1", "true"];
     for (name, mut command) in [
         ("run", job(1, &words)),
-        ("head", common::hosts::local_nodes(2, 2, &words)),
+        ("head", crate::common::hosts::local_nodes(2, 2, &words)),
         ("manual", host(manual)),
     ] {
         let place = directory(name);

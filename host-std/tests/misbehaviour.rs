@@ -1,7 +1,6 @@
 //! Clients that break the protocol, or their obligations: every job ends, with a code and a message.
 
-mod common;
-use common::{Ran, job, run, shell};
+use crate::common::{Ran, job, run, shell};
 
 /// Negotiates the version as all clients do.
 const INIT: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD;";

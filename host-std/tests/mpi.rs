@@ -2,14 +2,13 @@
 //!
 //! Every case is a function of a library; the tables at the end say which libraries it is run with.
 
-mod common;
-use common::library::{INTEL, Library, MPICH_4, MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
-use common::{host, run};
+use crate::common::library::{INTEL, Library, MPICH_4, MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
+use crate::common::{host, run};
 
 fn hello_comes_from_every_rank_once(library: &Library) {
     let Some(hello) = (library.build)("hello") else { return };
     for size in library.sizes {
-        let ran = run(library.prepare(&mut common::job(*size, [&hello])));
+        let ran = run(library.prepare(&mut crate::common::job(*size, [&hello])));
         let ran = ran.exits_with(0).says_nothing();
         let mut expected: Vec<String> =
             (0..*size).map(|rank| format!("rank {rank} of {size}")).collect();

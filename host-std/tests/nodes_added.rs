@@ -1,11 +1,9 @@
 //! Service of a run for hosts that are added to it: tables, reports, traces, signals, output and exit codes, where
 //! node servers on this machine are the hosts.
 
-mod common;
-
-use common::hosts::local_nodes as nodes;
-use common::spawner::SPAWNER;
-use common::{host, run, start};
+use crate::common::hosts::local_nodes as nodes;
+use crate::common::spawner::SPAWNER;
+use crate::common::{host, run, start};
 use pmi_host::table::Table;
 use pmi_host_testkit::is_root;
 use std::fs;

@@ -1,10 +1,8 @@
 //! Ranks that connect by themselves to a run on several nodes (`--listen`): they do so on the machine of the head,
 //! while the nodes serve those that were started.
 
-mod common;
-
-use common::listening::{Host, ask, client, local_rank};
-use common::{host, run};
+use crate::common::listening::{Host, ask, client, local_rank};
+use crate::common::{host, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -68,7 +66,8 @@ fn ranks_prove_the_secret_of_a_file_on_the_machine_of_the_head() {
     let mut wrong = host.dial();
     let answer = ask(&mut wrong, "cmd=initack pmiid=2\n");
     assert!(answer.contains("secret_is_not_proven"), "{answer}");
-    let id = run(&mut common::host(["pmiid", "--secret-file", shown, "2"])).exits_with(0).out;
+    let id =
+        run(&mut crate::common::host(["pmiid", "--secret-file", shown, "2"])).exits_with(0).out;
     let seen = client(&host.port, id.trim().parse().unwrap()).join().unwrap();
     assert_eq!(seen, (2, "of-0".to_owned()));
     let (code, out, said) = host.end();

@@ -1,8 +1,6 @@
 //! Runs whose ranks start on some hosts before others have joined (`--start-early`).
 
-mod common;
-
-use common::{host, run};
+use crate::common::{host, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

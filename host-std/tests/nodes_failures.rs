@@ -1,9 +1,7 @@
 //! Runs over several nodes, which are node servers on this machine here, that continue after failures
 //! (`--on-exit-error ignore`).
 
-mod common;
-
-use common::{Ran, host, labelled, pmix_program, run, shell};
+use crate::common::{Ran, host, labelled, pmix_program, run, shell};
 use std::process::Command;
 
 /// `pmi-host run --starter local:NODES -n RANKS --on-exit-error ignore WORDS…`, outside of any allocation.

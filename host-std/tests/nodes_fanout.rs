@@ -1,9 +1,7 @@
 //! Starts in two levels: node servers that start others, and their failures.
 
-mod common;
-
-use common::hosts::{ssh_hosts, ssh_hosts_of};
-use common::{Ran, host, run, small_host_path};
+use crate::common::hosts::{ssh_hosts, ssh_hosts_of};
+use crate::common::{Ran, host, run, small_host_path};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,10 +1,8 @@
 //! Runs in parallel environments of Grid Engine: the hosts are those of the allocation, and `qrsh` starts the
 //! node servers.
 
-mod common;
-
-use common::hosts::grid_engine;
-use common::{host_path, mpi_program};
+use crate::common::hosts::grid_engine;
+use crate::common::{host_path, mpi_program};
 
 #[test]
 fn job_uses_the_slots_of_its_parallel_environment() {

@@ -1,11 +1,9 @@
 //! Hosts that spawn requests add to a run: node servers on this machine here.
 
-mod common;
-
-use common::hosts::{local_nodes as nodes, ssh_hosts};
-use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
-use common::spawner::SPAWNER;
-use common::{host, run};
+use crate::common::hosts::{local_nodes as nodes, ssh_hosts};
+use crate::common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
+use crate::common::spawner::SPAWNER;
+use crate::common::{host, run};
 use std::fs;
 use std::path::Path;
 use std::process::Command;

@@ -1,9 +1,7 @@
 //! Hosts that are too slow for the start of a run with `--min-nodes`, and join it when they come.
 
-mod common;
-
-use common::spawner::SPAWNER;
-use common::{Running, host, run, start};
+use crate::common::spawner::SPAWNER;
+use crate::common::{Running, host, run, start};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,6 @@
 //! Runs that leave out hosts on which no node server can be started (`--min-nodes`).
 
-mod common;
-
-use common::{host, run};
+use crate::common::{host, run};
 use std::fs;
 use std::process::Command;
 

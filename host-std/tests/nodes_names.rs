@@ -1,11 +1,9 @@
 //! Published names of several launchers: `pmi-host name-server` and `--name-server`.
 
-mod common;
-
-use common::library::{Library, MPICH_4, MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
-use common::tools::{ENDLESS, Place};
-use common::wheel::on_loopback;
-use common::{Ran, Running, host, pmix_program, run, shell, start};
+use crate::common::library::{Library, MPICH_4, MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
+use crate::common::tools::{ENDLESS, Place};
+use crate::common::wheel::on_loopback;
+use crate::common::{Ran, Running, host, pmix_program, run, shell, start};
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;

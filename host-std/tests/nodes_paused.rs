@@ -1,10 +1,8 @@
 //! Processes of a run over several nodes that are stopped for longer than `--node-timeout`: by a batch system
 //! that suspends a job, for example.
 
-mod common;
-
-use common::hosts::{local_nodes, ssh_hosts};
-use common::{Running, shell, start};
+use crate::common::hosts::{local_nodes, ssh_hosts};
+use crate::common::{Running, shell, start};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::thread::sleep;

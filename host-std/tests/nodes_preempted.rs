@@ -1,10 +1,8 @@
 //! Ends of runs that Slurm requests: preemption, and signals to a job or to its script.
 
-mod common;
-
-use common::hosts::{preempting_slurm, slurm_nodes};
-use common::slurm::{BatchJob, command, script, wait_until_gone};
-use common::{host_path, run};
+use crate::common::hosts::{preempting_slurm, slurm_nodes};
+use crate::common::slurm::{BatchJob, command, script, wait_until_gone};
+use crate::common::{host_path, run};
 
 #[test]
 fn preempted_run_has_the_grace_time_of_its_partition() {

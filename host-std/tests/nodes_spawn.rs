@@ -1,12 +1,10 @@
 //! Spawned jobs of runs on several nodes, which are node servers on this machine here: unmodified MPI programs,
 //! requested hosts, output, failures, and reads between jobs.
 
-mod common;
-
-use common::hosts::local_nodes as nodes;
-use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
-use common::run;
-use common::spawner::SPAWNER;
+use crate::common::hosts::local_nodes as nodes;
+use crate::common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
+use crate::common::run;
+use crate::common::spawner::SPAWNER;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

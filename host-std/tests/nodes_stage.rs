@@ -1,11 +1,9 @@
 //! Programs that the launcher sends to the hosts of a run (`--stage`), and itself (`--stage-launcher`), where node
 //! servers on this machine are the hosts.
 
-mod common;
-
-use common::hosts::local_nodes as nodes;
-use common::spawner::SPAWNER;
-use common::{Ran, host, run, small_host_path, start};
+use crate::common::hosts::local_nodes as nodes;
+use crate::common::spawner::SPAWNER;
+use crate::common::{Ran, host, run, small_host_path, start};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,10 +1,8 @@
 //! Start of node servers: every starter that runs here, the table of failures, and what an unauthenticated
 //! peer of their port gets.
 
-mod common;
-
-use common::terminal::on_terminal;
-use common::{Running, host, host_path, run, start};
+use crate::common::terminal::on_terminal;
+use crate::common::{Running, host, host_path, run, start};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -296,8 +294,12 @@ struct ManualHead {
 
 impl ManualHead {
     fn start(hosts: &str) -> Self {
+        Self::start_with(hosts, &[])
+    }
+
+    fn start_with(hosts: &str, options: &[&str]) -> Self {
         let words = ["--hosts", hosts, "--starter", "manual", "--node-interface", "127.0.0.1"];
-        let running = start(&mut doctor(&words));
+        let running = start(doctor(&words).args(options));
         running.wait_for_errors("as its standard input\n");
         let text = running.errors();
         let word_after = |mark: &str, end: char| {
@@ -315,7 +317,12 @@ impl ManualHead {
 
     /// Starts a node server as the instructions say.
     fn node(&self, name: &str, key: &str) -> Running {
+        self.node_with(name, key, &[])
+    }
+
+    fn node_with(&self, name: &str, key: &str, options: &[&str]) -> Running {
         let mut node = host(["node", "--to", &self.to, "--name", name]);
+        node.args(options);
         let mut running = start(node.stdin(Stdio::piped()));
         running.types(key);
         running
@@ -372,6 +379,22 @@ fn peer_without_the_key_is_rejected_and_reported() {
     second.exits_with(0);
     first.end().exits_with(0);
     head.running.end().exits_with(0);
+}
+
+#[test]
+fn sides_of_which_one_encrypts_say_so_at_both_ends() {
+    let plain = "was started with '--plain', and this side encrypts all messages";
+    let encrypted = "encrypts all messages, and this side was started with '--plain'";
+    for (of_head, of_node, errors) in
+        [(&[][..], &["--plain"][..], [plain, encrypted]), (&["--plain"], &[], [encrypted, plain])]
+    {
+        let head = ManualHead::start_with("a", of_head);
+        let ran = head.node_with("a", &head.key, of_node).end().exits_with(1);
+        assert!(ran.err.contains(errors[1]), "{}", ran.err);
+        head.running.wait_for_errors(errors[0]);
+        head.node_with("a", &head.key, of_head).end().exits_with(0);
+        head.running.end().exits_with(0);
+    }
 }
 
 #[test]

@@ -1,15 +1,13 @@
 //! PMIx tools of a run on several nodes, which are node servers on this machine here: tools connect to the head and
 //! reach the ranks of all nodes, and ranks reach each other by the same requests.
 
-mod common;
-
-use common::hosts::local_nodes;
-use common::tools::{
+use crate::common::hosts::local_nodes;
+use crate::common::tools::{
     ENDLESS, ENDS_OF_RANKS, Place, debugger_attaches_to_a_running_job, debugger_controls_a_job,
     debugger_starts_a_job_with_its_daemons, input_of_a_tool_reaches_its_job,
     output_reaches_a_tool_and_the_launcher,
 };
-use common::{Ran, Running, host, pmix_program, run, shell};
+use crate::common::{Ran, Running, host, pmix_program, run, shell};
 use pmi_std::pmix::Pmix;
 use pmi_std::pmix::Status;
 use pmi_std::pmix::tool::{self, ToolServer};

@@ -1,8 +1,7 @@
 //! Programs of PMIx clients, Open MPI's among them, beyond the cases of all libraries.
 
-mod common;
-use common::library::{OPEN_MPI_4, OPEN_MPI_5};
-use common::{host, job, mpi_program, openmpi_program, pmix_program, run};
+use crate::common::library::{OPEN_MPI_4, OPEN_MPI_5};
+use crate::common::{host, job, mpi_program, openmpi_program, pmix_program, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

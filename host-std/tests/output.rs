@@ -1,8 +1,7 @@
 //! Output of ranks: whole lines, behind labels, in files, or once for many.
 
-mod common;
-use common::hosts::local_nodes;
-use common::{Running, c_program, job, run, shell, start};
+use crate::common::hosts::local_nodes;
+use crate::common::{Running, c_program, job, run, shell, start};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -27,6 +26,43 @@ fn no_line_of_256_ranks_is_lost_or_mixed() {
     }
     assert!(child.wait().unwrap().success());
     assert!(next.iter().all(|seen| *seen == count), "{next:?}");
+}
+
+#[test]
+fn line_comes_whole_however_much_others_write_before_its_end() {
+    let script =
+        "[ $PMI_RANK = 0 ] || { sleep 0.4; head -c 3000000 /dev/zero | tr '\\0' '\\n'; exit; }
+                  printf 'begin, '; sleep 0.9; echo end";
+    for (nodes, options) in [(0, vec![]), (0, vec!["--stdout-to", "out"]), (2, vec![])] {
+        let directory = directory("whole");
+        let words = [&options[..], &shell(script)].concat();
+        let mut command = if nodes > 0 { local_nodes(nodes, 3, &words) } else { job(3, &words) };
+        let ran = run(command.current_dir(&directory)).exits_with(0);
+        let out = match options.is_empty() {
+            true => ran.out,
+            false => fs::read_to_string(directory.join("out")).unwrap(),
+        };
+        assert_eq!(out.len(), 2 * 3_000_000 + "begin, end\n".len(), "{nodes} {options:?}");
+        assert!(out.lines().any(|line| line == "begin, end"), "{:?}", out.trim());
+        fs::remove_dir_all(directory).unwrap();
+    }
+}
+
+#[test]
+fn line_that_its_rank_does_not_go_on_with_is_ended() {
+    let script = "[ $PMI_RANK = 0 ] || { sleep 0.4; echo other; exec sleep 20; }
+                  printf begin; exec sleep 20";
+    for nodes in [0, 2] {
+        let mut command = match nodes {
+            0 => job(2, shell(script)),
+            _ => local_nodes(nodes, 2, &shell(script)),
+        };
+        let mut running = dialog(&mut command);
+        running.wait_for_output("begin\nother\n");
+        running.types("\n");
+        running.signal("TERM");
+        running.end().exits_with(143);
+    }
 }
 
 #[test]

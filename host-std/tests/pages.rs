@@ -1,9 +1,8 @@
 //! Web sockets: admission, subprotocols, and the outcome of misbehaviour. The client here is a test client
 //! and not a browser's; pages and Node speak with a launcher in the tests of `wasm/node`.
 
-mod common;
-use common::host;
-use common::listening::{Host, rest};
+use crate::common::host;
+use crate::common::listening::{Host, rest};
 use pmi_core::auth::Secret;
 use pmi_trace::{Content, Direction, file};
 use std::io::Write;

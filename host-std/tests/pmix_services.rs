@@ -2,9 +2,8 @@
 //!
 //! The program of the jobs is this one: started by a launcher with the name of one test, it is a rank.
 
-mod common;
-use common::tools::{ENDLESS, Place};
-use common::{Ran, host, run};
+use crate::common::tools::{ENDLESS, Place};
+use crate::common::{Ran, host, run};
 use pmi_core::error::Misuse;
 use pmi_std::pmix::tool::{self, ToolServer};
 use pmi_std::pmix::{
@@ -17,7 +16,10 @@ use std::time::Duration;
 fn ran(ranks: u32, part: &str) -> Ran {
     let own = std::env::current_exe().expect("a test knows where it is");
     let mut launcher = host(["run", "--pmi", "x", "-n", &ranks.to_string()]);
-    launcher.arg(own).args(["--exact", "rank_process", "--nocapture"]).env(PART, part);
+    launcher
+        .arg(own)
+        .args(["--exact", "pmix_services::rank_process", "--nocapture"])
+        .env(PART, part);
     run(&mut launcher)
 }
 
@@ -318,6 +320,6 @@ fn tool_finds_its_server_and_knows_the_processes() {
 /// Number of keys, of which a rank requests all at once.
 const KEYS: u32 = 100;
 /// Arguments of this program as a rank.
-const ARGUMENTS: [&[u8]; 3] = [b"--exact", b"rank_process", b"--nocapture"];
+const ARGUMENTS: [&[u8]; 3] = [b"--exact", b"pmix_services::rank_process", b"--nocapture"];
 /// Variable with the behaviour of a rank.
 const PART: &str = "PART_OF_THE_RANK";

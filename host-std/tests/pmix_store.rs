@@ -1,7 +1,6 @@
 //! Values of a job in shared memory, read by programs that are linked with Debian's library of PMIx.
 
-mod common;
-use common::{host, job, openmpi_program, pmix_program, run, start};
+use crate::common::{host, job, openmpi_program, pmix_program, run, start};
 use std::path::Path;
 use std::time::Duration;
 use std::{fs, thread};

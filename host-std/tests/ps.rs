@@ -1,7 +1,6 @@
 //! Status of a launcher, requested from another terminal.
 
-mod common;
-use common::{Ran, host, run, shell, start};
+use crate::common::{Ran, host, run, shell, start};
 use pmi_host::State;
 use pmi_host::table::{Phase, Table, VERSION, WaitCondition};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -218,7 +217,7 @@ fn name_that_another_user_has_taken_in_tmp_hides_no_launcher() {
          {{ /tmp/launcher run -n 1 sh -c 'sleep 1; sleep 60' & }} && pid=$! && sleep 2 && /tmp/launcher ps; \
          ls -d /tmp/pmi-host-0-*/pmix.*.tool.$pid; kill $pid; wait $pid; ls /tmp",
         directory.path().display(),
-        common::host_path()
+        crate::common::host_path()
     );
     let ran = run(Command::new("unshare").args(["-m", "sh", "-c", &script])).exits_with(0);
     assert!(ran.out.contains("rank 0") || ran.out.contains("1 rank"), "{}{}", ran.out, ran.err);

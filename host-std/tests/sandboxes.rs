@@ -1,9 +1,8 @@
 //! Jobs where the system refuses calls, or hides processes from their own user: containers, sandboxes,
 //! programs without read permission.
 
-mod common;
-use common::hosts::local_nodes;
-use common::{
+use crate::common::hosts::local_nodes;
+use crate::common::{
     Ran, c_program, host, host_path, openmpi_program, run, shell, small_host_path, start,
 };
 use nix::libc;

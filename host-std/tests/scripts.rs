@@ -1,8 +1,7 @@
 //! Programs that are scripts, good and bad, as found on real machines.
 
-mod common;
-use common::peers::{one_of_three, theirs};
-use common::{host, job, run};
+use crate::common::peers::{one_of_three, theirs};
+use crate::common::{host, job, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

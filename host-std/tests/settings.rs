@@ -1,7 +1,6 @@
 //! Sources of settings, their report, and several programs in one job.
 
-mod common;
-use common::{host, host_path, job, run, shell};
+use crate::common::{host, host_path, job, run, shell};
 use std::path::PathBuf;
 use std::process::Command;
 

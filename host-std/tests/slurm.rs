@@ -1,8 +1,7 @@
 //! Slurm's client library for PMI-2, unmodified. (Its library for PMI-1 has no wire protocol: it connects
 //! to Slurm's own daemons, and is a singleton without them.)
 
-mod common;
-use common::{job, run, slurm_program};
+use crate::common::{job, run, slurm_program};
 
 // Coverage: W2-46
 #[test]

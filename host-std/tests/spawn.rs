@@ -1,9 +1,8 @@
 //! Ranks that spawn further ranks, with requests written by hand: the request, the environment of the new
 //! ranks, and the end of all ranks when one of them fails.
 
-mod common;
-use common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
-use common::{Ran, host, job, run, shell};
+use crate::common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
+use crate::common::{Ran, host, job, run, shell};
 
 /// Negotiates the version as all clients do.
 const INIT: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD;";
@@ -205,7 +204,8 @@ fn hint_that_leaves_ranks_out_has_a_code_of_its_own() {
 #[test]
 fn words_with_line_ends_arrive_whole() {
     let lines = ["a\nb=c", "\n", "x\n\ny\n", "z"];
-    let words = [&["sh", "-c", "printf '<%s>' \"$@\"", "sh"], &lines[..]].concat();
+    // One piece that ends a line: no line of the parent comes into it.
+    let words = [&["sh", "-c", "printf '<%s><%s><%s><%s>\\n' \"$@\"", "sh"], &lines[..]].concat();
     let ran = spawn(&[Block { processes: 1, words: &words, hints: &[] }]).exits_with(0);
     assert!(ran.out.contains("<a\nb=c><\n><x\n\ny\n><z>"), "{}", ran.out);
 }

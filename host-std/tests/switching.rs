@@ -1,9 +1,8 @@
 //! Options of Hydra, one by one: the rows of `docs/switching.md`, each run under this launcher and, if
 //! Hydra is installed, side by side under Hydra.
 
-mod common;
-use common::peers::{one_of_three, theirs, tolerates_a_fault_of};
-use common::{Ran, host, run, run_with_input, shell};
+use crate::common::peers::{one_of_three, theirs, tolerates_a_fault_of};
+use crate::common::{Ran, host, run, run_with_input, shell};
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -694,5 +693,5 @@ fn rows_of_the_page_have_verdicts_and_existing_tests() {
 
 #[test]
 fn single_fault_of_hydra_is_retried() {
-    tolerates_a_fault_of("mpiexec.hydra", "several_programs_are_one_job");
+    tolerates_a_fault_of("mpiexec.hydra", "switching::several_programs_are_one_job");
 }

@@ -1,8 +1,7 @@
 //! Interactive jobs, and ranks with a terminal of their own.
 
-mod common;
-use common::terminal::{Terminal, on_terminal};
-use common::{job, run, run_with_input, shell};
+use crate::common::terminal::{Terminal, on_terminal};
+use crate::common::{job, run, run_with_input, shell};
 use rustix::termios::{LocalModes, Termios};
 use std::fs;
 use std::path::PathBuf;

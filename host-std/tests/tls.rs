@@ -2,8 +2,7 @@
 //! a reason.
 #![cfg(feature = "tls")]
 
-mod common;
-use common::listening::{Host, ask, rest};
+use crate::common::listening::{Host, ask, rest};
 use pmi_std::ConnectError;
 use pmi_std::env::Environment;
 use std::io::{Read, Write};

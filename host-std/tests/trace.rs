@@ -1,9 +1,9 @@
 //! Recorded runs, views of their records, and replay of the records.
 
-mod common;
-use common::library::MPICH_5;
-use common::{Ran, host, job, mpi_program, openmpi_program, run, shell, start};
-use pmi_trace::{Content, Direction, Trace, import};
+use crate::common::library::MPICH_5;
+use crate::common::{Ran, host, job, mpi_program, openmpi_program, run, shell, start};
+use pmi_trace::open::{self, OpenedTrace};
+use pmi_trace::{Content, Direction, Trace};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ fn file(name: &str) -> PathBuf {
     path
 }
 
-fn read(path: &Path) -> import::Imported {
-    import::read(&std::fs::read(path).unwrap()).unwrap()
+fn read(path: &Path) -> OpenedTrace {
+    open::read(&std::fs::read(path).unwrap()).unwrap()
 }
 
 /// Records a run of `program`, which must succeed.
@@ -46,7 +46,7 @@ fn asked(trace: &Trace, word: &[u8]) -> usize {
 fn real_run_is_recorded_shown_counted_and_drawn() {
     let Some(hello) = mpi_program("hello") else { return };
     let path = recorded("hello", 4, &[&hello]);
-    let import::Imported { trace, notes, .. } = read(&path);
+    let OpenedTrace { trace, notes, .. } = read(&path);
     assert_eq!(notes, [""; 0]);
     assert_eq!((trace.head.jobs[0].ranks, trace.exit_code()), (4, Some(0)));
     assert!(trace.head.started_unix_ns > 0 && trace.head.recorder.starts_with("pmi-host "));
@@ -86,7 +86,7 @@ fn recorded_on_nodes(name: &str, (nodes, ranks): (u32, u32), words: &[&Path]) ->
 fn run_on_several_nodes_is_recorded_as_one() {
     let Some(ring) = mpi_program("ring") else { return };
     let path = recorded_on_nodes("nodes", (3, 6), &[&ring]);
-    let import::Imported { trace, notes, .. } = read(&path);
+    let OpenedTrace { trace, notes, .. } = read(&path);
     assert_eq!(notes, [""; 0]);
     assert_eq!((trace.head.jobs[0].ranks, trace.exit_code()), (6, Some(0)));
     for word in [&b"init"[..], b"get_maxes", b"finalize"] {
@@ -218,7 +218,7 @@ fn requests_of_pmix_clients_are_played_again() {
         path
     };
     for name in ["pmix_get", "pmix_names", "pmix_query"] {
-        let Some(program) = common::pmix_program(name) else { return };
+        let Some(program) = crate::common::pmix_program(name) else { return };
         replayed(name, 3, &[program.to_str().unwrap()]);
     }
     if let Some(spawn) = openmpi_program("spawn") {
@@ -233,9 +233,9 @@ fn requests_of_pmix_clients_are_played_again() {
         assert!(again.out.contains(&hash.join(" ")), "{}", again.out);
     }
     // A reply that the record has in another form is shown with its request.
-    let Some(fence) = common::pmix_program("pmix_fence") else { return };
+    let Some(fence) = crate::common::pmix_program("pmix_fence") else { return };
     let path = replayed("pmix-changed", 2, &[fence.to_str().unwrap()]);
-    let import::Imported { mut trace, .. } = read(&path);
+    let OpenedTrace { mut trace, .. } = read(&path);
     let is_status = |direction: Direction, bytes: &[u8]| {
         direction == Direction::ToClient && bytes.len() == 18 && bytes.ends_with(&[2, 0])
     };
@@ -370,7 +370,7 @@ fn launcher_that_is_killed_leaves_a_record_that_can_be_read() {
     let is_written = || {
         std::fs::read(&path)
             .ok()
-            .and_then(|bytes| import::read(&bytes).ok())
+            .and_then(|bytes| open::read(&bytes).ok())
             .is_some_and(|read| asked(&read.trace, b"finalize") == 2)
     };
     while !is_written() {
@@ -389,7 +389,7 @@ fn launcher_that_is_killed_leaves_a_record_that_can_be_read() {
 
 #[test]
 fn logs_of_others_are_shown_and_nothing_at_all_is_refused() {
-    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transports/trace/tests/logs");
+    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/tests/logs");
     let shown = with(&["trace", "show"], [logs.join("flux-0.88.0-hello.log").as_path()]);
     assert!(shown.exits_with(0).out.contains(" 1 ← barrier_in"));
     // The server of this project answers as Hydra did.

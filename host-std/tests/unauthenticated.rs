@@ -1,8 +1,7 @@
 //! Peers that prove nothing: other users of the machine, garbage, silence, guesses and floods, at each listener.
 
-mod common;
-use common::listening::{Host, ask, rest};
-use common::{host, job, run};
+use crate::common::listening::{Host, ask, rest};
+use crate::common::{host, job, run};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;

@@ -1,9 +1,7 @@
 //! Output of the launcher that its reader does not read: the run terminates all the same, with its exit
 //! code, and every message about it is true.
 
-mod common;
-
-use common::{host, job, shell};
+use crate::common::{host, job, shell};
 use std::io::Read;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread;
@@ -106,7 +104,7 @@ fn signal_terminates_a_run_whose_output_is_unread() {
 #[test]
 fn both_streams_may_be_one_pipe_that_is_unread() {
     let line = "exec \"$0\" run --timeout 1 --print-all-exitcodes -n 2 yes 2>&1";
-    let mut unread = start(Command::new("sh").args(["-c", line, common::host_path()]));
+    let mut unread = start(Command::new("sh").args(["-c", line, crate::common::host_path()]));
     assert_eq!(unread.code(), 124);
 }
 

@@ -1,7 +1,6 @@
 //! A run that hangs reports it, and shows its progress on request.
 
-mod common;
-use common::{Ran, host, job, mpi_program, run, shell, start};
+use crate::common::{Ran, host, job, mpi_program, run, shell, start};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -304,7 +303,7 @@ fn short_singletons_are_found_whatever_removes_the_variables() {
 
 #[test]
 fn ranks_before_init_are_named_where_others_wait_in_shared_memory() {
-    let Some(hello) = common::wheel::wheel_program("hello") else { return };
+    let Some(hello) = crate::common::wheel::wheel_program("hello") else { return };
     let script = |first: &str| format!("[ $PMI_RANK = 1 ] && {first}; exec {}", hello.display());
     let options = ["--stall-report", "0.5", "--stall-abort", "2", "sh", "-c"];
     let job = |first: &str| job(3, options.into_iter().map(str::to_owned).chain([script(first)]));
@@ -332,7 +331,7 @@ fn ranks_before_init_are_named_where_others_wait_in_shared_memory() {
 
 #[test]
 fn ranks_that_speak_pmix_are_told_as_well() {
-    let Some(hang) = common::openmpi_program("hang") else { return };
+    let Some(hang) = crate::common::openmpi_program("hang") else { return };
     let hang = hang.to_str().unwrap();
     let words =
         ["run", "-n", "3", "--stall-report", "0.5", "--stall-abort", "1", hang, "1", "stop"];
@@ -342,7 +341,7 @@ fn ranks_that_speak_pmix_are_told_as_well() {
 
 #[test]
 fn requests_of_waiting_pmix_clients_are_reported_with_the_missing_ranks() {
-    let Some(hang) = common::pmix_program("pmix_hang") else { return };
+    let Some(hang) = crate::common::pmix_program("pmix_hang") else { return };
     let hang = hang.to_str().unwrap();
     let words = |ranks: &'static str, how| {
         ["run", "-n", ranks, "--stall-report", "0.5", "--stall-abort", "1", hang, how]
@@ -365,7 +364,7 @@ fn requests_of_waiting_pmix_clients_are_reported_with_the_missing_ranks() {
 
 #[test]
 fn connect_that_waits_is_told_with_the_ranks_of_the_other_job() {
-    let Some(hang) = common::pmix_program("pmix_hang") else { return };
+    let Some(hang) = crate::common::pmix_program("pmix_hang") else { return };
     let options = ["--stall-report", "0.5", "--stall-abort", "1"];
     let words = ["run", "-n", "1"].into_iter().chain(options);
     let words = words.chain([hang.to_str().unwrap(), "connect"]);
@@ -384,7 +383,7 @@ fn connect_that_waits_is_told_with_the_ranks_of_the_other_job() {
 
 #[test]
 fn lookup_that_waits_is_no_standstill_and_shows_in_the_table() {
-    let Some(hang) = common::pmix_program("pmix_hang") else { return };
+    let Some(hang) = crate::common::pmix_program("pmix_hang") else { return };
     let hang = hang.to_str().unwrap();
     let words = ["run", "-n", "2", "--stall-report", "0.3", "--timeout", "4", hang, "lookup"];
     let ran = run(&mut host(words)).exits_with(124);

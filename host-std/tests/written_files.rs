@@ -1,8 +1,6 @@
 //! Files that users name on the command line: full devices, limits, pipes, and files of other users.
 
-mod common;
-
-use common::{host_path, job, run, shell, start};
+use crate::common::{host_path, job, run, shell, start};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};

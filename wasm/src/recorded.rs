@@ -6,25 +6,25 @@
 use crate::json::Json;
 use crate::story::{Lane, Message, Moment, Pipes, Story, StoryEvent};
 use pmi_core::auth::Secret;
-use pmi_trace::import::{Format, Imported};
+use pmi_trace::open::{OpenedTrace, TraceForm};
 use pmi_trace::{Content, Direction, Record, Trace};
 use wasm_bindgen::prelude::*;
 
-/// A run that was recorded elsewhere: a trace of `pmi-host`, or a log of Hydra or Flux.
+/// A run that was recorded elsewhere: a trace, or one as JSON lines.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Recording(Recorded);
 
 #[wasm_bindgen]
 impl Recording {
-    /// Reads a recording that contains PMI sessions, in any supported format.
+    /// Reads a recording that contains PMI sessions, in either form.
     ///
     /// # Errors
     ///
-    /// Bytes without a session, with the formats that were tried.
+    /// Bytes without a session, with the forms that were tried.
     #[wasm_bindgen(constructor)]
     pub fn new(bytes: &[u8]) -> Result<Self, JsError> {
-        Ok(Self(Recorded::new(pmi_trace::import::read(bytes)?)))
+        Ok(Self(Recorded::new(pmi_trace::open::read(bytes)?)))
     }
 
     /// Events and fences, from the start to the end, and the names that [`numbers`](Self::numbers) refers
@@ -104,9 +104,9 @@ type SubjectKey = (u32, Result<u32, u32>);
 
 impl Recorded {
     /// Creates the story of a recording.
-    pub(crate) fn new(imported: Imported) -> Self {
-        let Imported { trace, format, mut notes } = imported;
-        notes.insert(0, heading(&trace, format));
+    pub(crate) fn new(opened: OpenedTrace) -> Self {
+        let OpenedTrace { trace, form, mut notes } = opened;
+        notes.insert(0, heading(&trace, form));
         let has_times = trace.records.iter().any(|record| record.time_ns > 0);
         let whos = whos(&trace);
         let lane = |subject_key: &SubjectKey| {
@@ -130,12 +130,10 @@ impl Recorded {
 }
 
 /// Title of the recording, in one sentence.
-fn heading(trace: &Trace, format: Format) -> String {
-    let what = match format {
-        Format::Trace => "A trace",
-        Format::JsonLines => "A trace as JSON lines",
-        Format::Hydra => "A log of Hydra",
-        Format::Flux => "A log of Flux",
+fn heading(trace: &Trace, form: TraceForm) -> String {
+    let what = match form {
+        TraceForm::File => "A trace",
+        TraceForm::JsonLines => "A trace as JSON lines",
     };
     match trace.head.command.is_empty() {
         true => format!("{what}."),
@@ -214,15 +212,16 @@ const RANKS_MAX: u32 = 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmi_trace::{Head, JobFacts, import};
+    use pmi_trace::{Head, JobFacts, open};
 
+    /// A trace of a log of Hydra, which has no times.
     fn hydra() -> Recorded {
-        let log = include_bytes!("../../transports/trace/tests/logs/hydra-4.0.2-hello.log");
-        Recorded::new(import::read(log).unwrap())
+        let trace = include_bytes!("../tests/recorded/hydra-4.0.2-hello.trace");
+        Recorded::new(open::read(trace).unwrap())
     }
 
     #[test]
-    fn log_of_hydra_becomes_lanes_messages_and_a_fence() {
+    fn trace_of_a_log_becomes_lanes_messages_and_a_fence() {
         let Recorded { story, has_times, end, .. } = hydra();
         let names: Vec<&str> = story.lanes.iter().map(|lane| &*lane.name).collect();
         assert_eq!(names, ["0", "1"]);
@@ -289,8 +288,8 @@ mod tests {
                 record(30, Some(9), Content::Lost { count: 3 }),
             ],
         };
-        let imported = Imported { trace, format: Format::Trace, notes: Vec::new() };
-        let Recorded { story, notes, end, .. } = Recorded::new(imported);
+        let opened = OpenedTrace { trace, form: TraceForm::File, notes: Vec::new() };
+        let Recorded { story, notes, end, .. } = Recorded::new(opened);
         assert_eq!(story.lanes.iter().map(|lane| &*lane.name).collect::<Vec<_>>(), ["0", "1", "9"]);
         assert_eq!((story.messages[0].lane, story.messages[0].sent.ns), (1, 10));
         let words: Vec<&str> = story.events.iter().map(|event| &*event.text).collect();

@@ -58,7 +58,7 @@ test("a trace is opened from the cover", () => open(async (page) => {
   await press(page, /^Open your trace/);
   await page.getByRole("dialog", { name: "Open" }).waitFor();
   const [chooser] = await Promise.all([page.waitForEvent("filechooser"), press(page, /^A file/)]);
-  await chooser.setFiles(new URL("../../transports/trace/tests/logs/hydra-4.0.2-hello.log", import.meta.url).pathname);
+  await chooser.setFiles(new URL("recorded/hydra-4.0.2-hello.trace", import.meta.url).pathname);
   await page.getByRole("button", { name: "rank 1: recorded" }).waitFor();
   assert.equal(await page.getByRole("button", { name: /^Watch/ }).count(), 0);
 }, covered));

@@ -123,7 +123,7 @@ test("a finger that stays on a message opens its menu", () => open(async (page) 
 }, { fragment: "#scenario=many-fences&seed=1", hasTouch: true }));
 
 test("a recording has menus without injections", () => open(async (page) => {
-  await page.locator("input[type=file]").setInputFiles(new URL("../../transports/trace/tests/logs/hydra-4.0.2-hello.log", import.meta.url).pathname);
+  await page.locator("input[type=file]").setInputFiles(new URL("recorded/hydra-4.0.2-hello.trace", import.meta.url).pathname);
   await page.getByRole("button", { name: "rank 1: recorded" }).click({ button: "right" });
   await page.getByRole("menu", { name: "rank 1" }).waitFor();
   assert.deepEqual(await page.getByRole("menuitem").allTextContents(), ["Follow it", "Inspect it"]);

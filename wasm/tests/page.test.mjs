@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import test from "node:test";
 import { address, open, press, ready, step, stepUntil, tab } from "./browser.mjs";
 
-const log = (name) => new URL(`../../transports/trace/tests/logs/${name}`, import.meta.url).pathname;
+const trace = (name) => new URL(`recorded/${name}`, import.meta.url).pathname;
 
 test("a run is played to its end, and scrubbed back", () => open(async (page) => {
   const slider = page.getByRole("slider", { name: "Moment of the run" });
@@ -334,8 +334,8 @@ test("a link shows the same view again", () => open(async (page) => {
   assert.deepEqual(after.slice(0, 3), before.slice(0, 3));
 }, { fragment: "#scenario=dead-rank&seed=5" }));
 
-test("a log of a real run of MPICH is opened, and its messages are read", () => open(async (page) => {
-  await page.locator("input[type=file]").setInputFiles(log("hydra-4.0.2-hello.log"));
+test("a trace of a log of MPICH is opened, and its messages are read", () => open(async (page) => {
+  await page.locator("input[type=file]").setInputFiles(trace("hydra-4.0.2-hello.trace"));
   await page.getByRole("button", { name: "rank 1: recorded" }).waitFor();
   await tab(page, "Story");
   await press(page, /rank 1 → server: put -allgather-shm-1-1/);
@@ -345,8 +345,7 @@ test("a log of a real run of MPICH is opened, and its messages are read", () => 
 }));
 
 test("a trace that pmi-host recorded of a program of MPICH is opened, with its times", () => open(async (page) => {
-  const trace = new URL("recorded/mpich-allreduce.trace", import.meta.url).pathname;
-  await page.locator("input[type=file]").setInputFiles(trace);
+  await page.locator("input[type=file]").setInputFiles(trace("mpich-allreduce.trace"));
   await page.getByRole("button", { name: "rank 3: recorded" }).waitFor();
   await page.getByText("./pmi-host run -n 4 --trace mpich-allreduce.trace ./allreduce").waitFor();
   await page.getByLabel("Kind of event to jump to").selectOption("fence");
@@ -429,7 +428,7 @@ test("a recording is read by a worker, and the page is used meanwhile", () => {
   const prepare = (page) => page.route(/\/later\/reader\.js$/, (route) => isReleased.then(() => route.continue()));
   return open(async (page) => {
     await page.keyboard.press("Home");
-    await page.locator("input[type=file]").setInputFiles(log("hydra-4.0.2-hello.log"));
+    await page.locator("input[type=file]").setInputFiles(trace("hydra-4.0.2-hello.trace"));
     await page.waitForFunction(() => document.body.classList.contains("busy"));
     await page.keyboard.press("ArrowRight");
     assert.equal(await step(page), 1);
@@ -440,14 +439,14 @@ test("a recording is read by a worker, and the page is used meanwhile", () => {
     assert.equal(await page.evaluate(() => document.body.classList.contains("busy")), false);
     assert.deepEqual(page.workers().map((worker) => new URL(worker.url()).pathname), ["/later/reader.js"]);
     // The next one is read by the same worker.
-    await page.locator("input[type=file]").setInputFiles(log("hydra-5.0.2-two-nodes.log"));
+    await page.locator("input[type=file]").setInputFiles(new URL("../www/lessons/two-nodes.trace", import.meta.url).pathname);
     await page.getByRole("button", { name: "rank 3: recorded" }).waitFor();
     assert.equal(page.workers().length, 1);
   }, { prepare });
 });
 
 test("a recording is not shared with a link that shows something else", () => open(async (page) => {
-  await page.locator("input[type=file]").setInputFiles(log("hydra-4.0.2-hello.log"));
+  await page.locator("input[type=file]").setInputFiles(trace("hydra-4.0.2-hello.trace"));
   await page.getByRole("button", { name: "rank 1: recorded" }).waitFor();
   await page.evaluate(() => navigator.clipboard.writeText("as before"));
   await press(page, "Share: copy the link to this view");
@@ -706,7 +705,7 @@ async function lift(page) {
 
 test("a put is a card behind the curtain of the fence, which lifts it", () => open(async (page) => {
   assert.deepEqual(await lift(page), ["card-0", "card-1", "card-2", "card-3"]);
-  await page.locator("input[type=file]").setInputFiles(log("hydra-4.0.2-hello.log"));
+  await page.locator("input[type=file]").setInputFiles(trace("hydra-4.0.2-hello.trace"));
   await page.getByRole("button", { name: "rank 1: recorded" }).waitFor();
   await tab(page, "State");
   await page.getByText("A recording contains messages, but no keys of the server.").waitFor();

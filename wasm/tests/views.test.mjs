@@ -101,7 +101,7 @@ test("fields with one meaning light up in all dialects", () => open(async (page)
 test("the table of what PMIx cannot do says so, and a recording has a column of its own", () => open(async (page) => {
   await view(page, "Dialects");
   await page.getByRole("region", { name: "Comparison" }).getByText("This scenario requests a ring, which PMIx does not have.").waitFor();
-  await page.locator("input[type=file]").setInputFiles(new URL("../../transports/trace/tests/logs/hydra-4.0.2-hello.log", import.meta.url).pathname);
+  await page.locator("input[type=file]").setInputFiles(new URL("recorded/hydra-4.0.2-hello.trace", import.meta.url).pathname);
   await page.getByRole("columnheader", { name: "This recording" }).waitFor();
   await page.keyboard.press("v");
   await page.getByRole("button", { name: "rank 1: recorded" }).waitFor();

@@ -1,89 +1,42 @@
-//! The words behind a command: options with and without a value, in any order, and names.
+//! The words behind a command, as lexopt reads them; each error ends with the line of usage.
 
-use std::str::FromStr;
+use lexopt::prelude::*;
+use lexopt::{Error, Parser};
 
-/// Words that are not read yet.
-pub(crate) struct Arguments<'a> {
-    words: Vec<&'a str>,
-    usage: &'static str,
+/// Reads the words behind a command by `parse`.
+///
+/// # Errors
+///
+/// What `parse` rejects, with the line of usage.
+pub(crate) fn read<T>(
+    words: &[String],
+    usage: &str,
+    parse: impl FnOnce(&mut Parser) -> Result<T, Error>,
+) -> Result<T, String> {
+    let parsed = parse(&mut Parser::from_args(words));
+    parsed.map_err(|error| format!("{error}; usage: {usage}"))
 }
 
-impl<'a> Arguments<'a> {
-    /// The words behind a command, and its line of usage for errors.
-    pub(crate) fn new(words: &'a [String], usage: &'static str) -> Self {
-        Self { words: words.iter().map(String::as_str).collect(), usage }
-    }
-
-    /// True if an option without a value is given.
-    pub(crate) fn flag(&mut self, name: &str) -> bool {
-        let count = self.words.len();
-        self.words.retain(|word| *word != name);
-        self.words.len() < count
-    }
-
-    /// The value of an option; the last one if it is repeated.
-    ///
-    /// # Errors
-    ///
-    /// A missing or unreadable value.
-    pub(crate) fn value<T: FromStr>(&mut self, name: &str) -> Result<Option<T>, String> {
-        self.values(name).map(|mut values| values.pop())
-    }
-
-    /// All values of an option that may be repeated.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Arguments::value`].
-    pub(crate) fn values<T: FromStr>(&mut self, name: &str) -> Result<Vec<T>, String> {
-        self.values_by(name, |word| word.parse().ok())
-    }
-
-    /// The same, with the function that reads a value.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Arguments::value`].
-    pub(crate) fn values_by<T>(
-        &mut self,
-        name: &str,
-        read: impl Fn(&'a str) -> Option<T>,
-    ) -> Result<Vec<T>, String> {
-        let mut values = Vec::new();
-        while let Some(at) = self.words.iter().position(|word| *word == name) {
-            let mut words = self.words.drain(at..(at + 2).min(self.words.len())).skip(1);
-            let Some(word) = words.next() else {
-                return Err(format!("{name} needs a value; usage: {}", self.usage));
-            };
-            let invalid = || format!("{word:?} is no value of {name}; usage: {}", self.usage);
-            values.push(read(word).ok_or_else(invalid)?);
+/// Reads the words behind a command that takes only options without a value: whether each is given.
+///
+/// # Errors
+///
+/// Another word, with the line of usage.
+pub(crate) fn flags<const N: usize>(
+    words: &[String],
+    usage: &str,
+    names: [&str; N],
+) -> Result<[bool; N], String> {
+    read(words, usage, |parser| {
+        let mut given = [false; N];
+        while let Some(arg) = parser.next()? {
+            match names.iter().position(|name| arg == Long(name)) {
+                Some(at) => given[at] = true,
+                None => return Err(arg.unexpected()),
+            }
         }
-        Ok(values)
-    }
-
-    /// The remaining words, none of which may be an option.
-    ///
-    /// # Errors
-    ///
-    /// The unknown option.
-    pub(crate) fn names(self) -> Result<Vec<&'a str>, String> {
-        match self.words.iter().find(|word| word.starts_with('-')) {
-            Some(word) => Err(format!("no option {word:?}; usage: {}", self.usage)),
-            None => Ok(self.words),
-        }
-    }
-
-    /// Checks that every word is read.
-    ///
-    /// # Errors
-    ///
-    /// The first word that is not.
-    pub(crate) fn end(self) -> Result<(), String> {
-        match self.words.first() {
-            Some(word) => Err(format!("no option {word:?}; usage: {}", self.usage)),
-            None => Ok(()),
-        }
-    }
+        Ok(given)
+    })
 }
 
 #[cfg(test)]
@@ -94,29 +47,40 @@ mod tests {
         line.split_whitespace().map(str::to_owned).collect()
     }
 
+    /// Numbers of `--n`, whether `--fast` is given, and names.
+    fn numbers(line: &str) -> Result<(Vec<u8>, bool, Vec<String>), String> {
+        read(&words(line), "use", |parser| {
+            let (mut numbers, mut is_fast, mut names) = (Vec::new(), false, Vec::new());
+            while let Some(arg) = parser.next()? {
+                match arg {
+                    Long("n") => numbers.push(parser.value()?.parse()?),
+                    Long("fast") => is_fast = true,
+                    Value(name) => names.push(name.string()?),
+                    other => return Err(other.unexpected()),
+                }
+            }
+            Ok((numbers, is_fast, names))
+        })
+    }
+
     #[test]
     fn options_and_names_are_read_in_any_order() {
-        let words = words("a --n 1 --fast b --n 2");
-        let mut arguments = Arguments::new(&words, "x");
-        assert!(arguments.flag("--fast") && !arguments.flag("--slow"));
-        assert_eq!(arguments.values::<u8>("--n"), Ok(vec![1, 2]));
-        assert_eq!(arguments.value::<u8>("--n"), Ok(None));
-        assert_eq!(arguments.names(), Ok(vec!["a", "b"]));
+        let names = ["a", "b"].map(str::to_owned).to_vec();
+        assert_eq!(numbers("a --n 1 --fast b --n=2"), Ok((vec![1, 2], true, names)));
+        let given = |line| flags(&words(line), "use", ["fast", "slow"]);
+        assert_eq!(given("--slow"), Ok([false, true]));
+        assert_eq!(given(""), Ok([false, false]));
     }
 
     #[test]
     fn words_without_a_meaning_are_named_with_the_usage() {
-        let bad = words("--n --m x");
-        let mut arguments = Arguments::new(&bad, "use");
-        assert_eq!(arguments.value::<u8>("x"), Err("x needs a value; usage: use".into()));
-        let mut arguments = Arguments::new(&bad, "use");
-        let why = "\"--m\" is no value of --n; usage: use".to_owned();
-        assert_eq!(arguments.value::<u8>("--n"), Err(why));
-        assert_eq!(
-            Arguments::new(&bad, "use").names(),
-            Err("no option \"--n\"; usage: use".into())
-        );
-        assert!(Arguments::new(&bad, "use").end().is_err());
-        assert!(Arguments::new(&[], "use").end().is_ok());
+        for (line, word) in [("--n", "--n"), ("--n --m x", "--m"), ("--m", "--m"), ("-x", "-x")] {
+            let why = numbers(line).unwrap_err();
+            assert!(why.contains(word) && why.ends_with("; usage: use"), "{line}: {why}");
+        }
+        for (line, word) in [("--m", "--m"), ("x", "x"), ("--fast=x", "--fast")] {
+            let why = flags(&words(line), "use", ["fast"]).unwrap_err();
+            assert!(why.contains(word) && why.ends_with("; usage: use"), "{line}: {why}");
+        }
     }
 }

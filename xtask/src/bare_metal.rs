@@ -11,11 +11,12 @@
 mod qemu;
 mod scenes;
 
-use crate::args::Arguments;
+use crate::args;
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::test::tally_of;
 use crate::{process, toolchain};
+use lexopt::prelude::*;
 use qemu::{Line, MPS2, Running};
 use scenes::{Boards, Linux, Stage};
 use std::path::{Path, PathBuf};
@@ -156,10 +157,21 @@ struct Selection {
 }
 
 fn read(arguments: &[String]) -> Result<Selection, String> {
-    let mut arguments = Arguments::new(arguments, "cargo xtask bare-metal [--arch A] [--guests N]");
-    let guests = |word: &str| word.parse().ok().filter(|guests| (1..=16).contains(guests));
-    let guests = arguments.values_by("--guests", guests)?.pop().unwrap_or(4);
-    let (archs, board) = match arguments.value::<String>("--arch")?.as_deref() {
+    let (mut arch, mut guests) = (None, 4);
+    args::read(arguments, "cargo xtask bare-metal [--arch A] [--guests N]", |parser| {
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Long("arch") => arch = Some(parser.value()?.string()?),
+                Long("guests") => guests = parser.value()?.parse()?,
+                other => return Err(other.unexpected()),
+            }
+        }
+        match guests {
+            1..=16 => Ok(()),
+            _ => Err("--guests needs a number from 1 to 16".into()),
+        }
+    })?;
+    let (archs, board) = match arch.as_deref() {
         None | Some("all") => (ARCHS.iter().collect(), true),
         Some(BOARD) => (Vec::new(), true),
         Some(name) => {
@@ -167,21 +179,7 @@ fn read(arguments: &[String]) -> Result<Selection, String> {
             (vec![found.ok_or_else(|| format!("no architecture {name}"))?], false)
         }
     };
-    arguments.end()?;
     Ok(Selection { archs, board, guests })
-}
-
-/// Builds that take long; the others are of programs in C.
-pub(crate) fn build_commands(machine: &Machine) -> Result<Vec<Command>, String> {
-    let mut images = vec![manager()];
-    for arch in ARCHS {
-        images.push(rust_image(machine, arch.target, GUEST, arch.rustflags)?);
-    }
-    images.push(rust_image(machine, BOARD_TARGET, BOARD_PACKAGE, "")?);
-    for board in EMBASSY_BOARDS {
-        images.push(embassy_image(machine, board)?);
-    }
-    Ok(images.into_iter().map(|image| image.build).collect())
 }
 
 /// A build, and the file that it makes.

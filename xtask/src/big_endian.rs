@@ -32,7 +32,7 @@ pub(crate) fn check(machine: &Machine) -> Tally {
 }
 
 /// `cargo test` with the emulator.
-pub(crate) fn command(choice: &Toolchain) -> Command {
+fn command(choice: &Toolchain) -> Command {
     let mut cargo = toolchain::cargo(choice, "test", TARGET, "std,panic_unwind", "dev");
     cargo.args(["--package", "pmi-core", "--features", "pmix", "--no-fail-fast", "--lib"]);
     cargo.args(TESTS.iter().flat_map(|test| ["--test", test]));

@@ -9,12 +9,13 @@ pub(crate) mod chapter;
 mod links;
 pub(crate) mod played_run;
 
-use crate::args::Arguments;
+use crate::args;
 use crate::files::{self, at};
 use crate::machine::{Machine, Need};
 use crate::tally::Tally;
 use crate::{playground, process, rustdoc, toolchain, wasm, wheel};
 use chapter::{Chapter, LinkTarget, SUMMARY};
+use lexopt::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,9 +37,16 @@ const RUSTDOC: &str = "rustdoc";
 const SOURCES: &str = "sources.md";
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let mut arguments = Arguments::new(arguments, USAGE);
-    let archive: Option<PathBuf> = arguments.value("--archive")?;
-    arguments.end()?;
+    let mut archive: Option<PathBuf> = None;
+    args::read(arguments, USAGE, |parser| {
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Long("archive") => archive = Some(parser.value()?.into()),
+                other => return Err(other.unexpected()),
+            }
+        }
+        Ok(())
+    })?;
     let machine = Machine::prepare(NEEDS.iter().copied());
     if let Some(why) = NEEDS.iter().find_map(|need| machine.lack(*need)) {
         return Err(why.into());

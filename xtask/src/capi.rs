@@ -4,8 +4,9 @@
 //! a soname and a list of exported symbols. The lists are compared with the headers, and the libraries with
 //! the lists.
 
-use crate::args::Arguments;
+use crate::args;
 use crate::{process, report};
+use lexopt::prelude::*;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -46,10 +47,17 @@ const LIBRARIES: [SharedLibrary; 3] = [
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let usage = "cargo xtask capi [--profile PROFILE] [--directory DIRECTORY]";
-    let mut arguments = Arguments::new(arguments, usage);
-    let profile = arguments.value("--profile")?;
-    let directory: Option<PathBuf> = arguments.value("--directory")?;
-    arguments.end()?;
+    let (mut profile, mut directory) = (None, None);
+    args::read(arguments, usage, |parser| {
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Long("profile") => profile = Some(parser.value()?.string()?),
+                Long("directory") => directory = Some(parser.value()?.into()),
+                other => return Err(other.unexpected()),
+            }
+        }
+        Ok(())
+    })?;
     let mut product = Product::new(profile, directory);
     let findings = product.make()?;
     println!("the libraries are in {}", product.directory.display());

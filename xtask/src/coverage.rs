@@ -5,7 +5,7 @@
 //! of the scenario. `--write` puts the tables into the pages; without it the command, as `cargo xtask tidy`,
 //! fails if a page is out of date, if an item that is covered has no test, or if a test names no item.
 
-use crate::args::Arguments;
+use crate::args;
 use crate::tree::{self, File};
 use crate::{page, process, report};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,9 +49,7 @@ const IN_RUST: &str = "// Coverage: ";
 const IN_TRANSCRIPT: &str = "# coverage: ";
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let mut arguments = Arguments::new(arguments, "cargo xtask coverage [--write]");
-    let is_write = arguments.flag("--write");
-    arguments.end()?;
+    let [is_write] = args::flags(arguments, "cargo xtask coverage [--write]", ["write"])?;
     let files = tree::files()?;
     if is_write {
         for (path, text) in pages(&files)? {

@@ -12,7 +12,7 @@
 
 mod portable;
 
-use crate::args::Arguments;
+use crate::args;
 use crate::toolchain::{self, Facts};
 use crate::{capi, process};
 use std::env;
@@ -23,11 +23,9 @@ use std::process::{Command, ExitCode};
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let usage = "cargo xtask dist [--static] [--portable] [--untried]";
-    let mut arguments = Arguments::new(arguments, usage);
-    let (has_static, is_untried) = (arguments.flag("--static"), arguments.flag("--untried"));
-    let is_portable = arguments.flag("--portable");
-    arguments.end()?;
-    let release = Release::new()?;
+    let names = ["static", "portable", "untried"];
+    let [has_static, is_portable, is_untried] = args::flags(arguments, usage, names)?;
+    let release = Release::new(PROFILE)?;
     let mut archives = vec![release.with_libraries()?];
     if has_static {
         archives.push(release.static_program()?);
@@ -52,17 +50,15 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The step of the tests: the archive with the libraries and the package, each tried.
+/// The step of the tests: the archive with the libraries and the package, each tried. Its program is the one
+/// that other steps have built.
 ///
 /// # Errors
 ///
 /// The first that does not work, with the reason.
 pub(crate) fn check() -> Result<Vec<String>, String> {
-    let release = Release::new()?;
+    let release = Release::new("release")?;
     let archive = release.with_libraries()?;
-    if has_loader(&release.unpacked(&archive).join("bin/pmi-host"))? {
-        return Err("the program is not static; on Debian: apt-get install libc6-dev".into());
-    }
     release.try_archive(&archive)?;
     let package = release.debian_package(&archive)?;
     release.try_package(&package)?;
@@ -73,19 +69,21 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
 /// Products of a release.
 struct Release {
     directory: PathBuf,
+    /// Profile of cargo for programs.
+    profile: &'static str,
 }
 
 impl Release {
-    fn new() -> Result<Self, String> {
+    fn new(profile: &'static str) -> Result<Self, String> {
         let directory = toolchain::target_directory().join("dist");
         let _ = fs::remove_dir_all(&directory);
         create(&directory)?;
-        Ok(Self { directory })
+        Ok(Self { directory, profile })
     }
 
     /// The archive with TLS and the C libraries, which need the C library of this machine or a newer one.
     fn with_libraries(&self) -> Result<PathBuf, String> {
-        let program = toolchain::build_host()?;
+        let program = toolchain::build_host_as(self.profile)?;
         let tree = self.tree("x86_64", "gnu", &program)?;
         let libraries = self.directory.join("capi");
         let findings = capi::make(&libraries)?;
@@ -99,7 +97,7 @@ impl Release {
     /// The archive with one static program, which needs nothing of the system but its kernel.
     fn static_program(&self) -> Result<PathBuf, String> {
         let toolchain = toolchain::choose(MUSL, &Facts::probe())?;
-        let mut cargo = toolchain::build(&toolchain, MUSL, "std,panic_abort", "release");
+        let mut cargo = toolchain::build(&toolchain, MUSL, "std,panic_abort", self.profile);
         cargo.args(["--package", "pmi-host", "--no-default-features"]);
         if matches!(toolchain, toolchain::Toolchain::BuildStd { .. }) {
             let libraries = self.unwinder()?;
@@ -113,7 +111,7 @@ impl Release {
         if !process::succeeds(&mut cargo) {
             return Err("the static program does not build; it needs Debian's musl-tools".into());
         }
-        let built = toolchain::directory(&toolchain).join(MUSL).join("release/pmi-host");
+        let built = toolchain::directory(&toolchain).join(MUSL).join(self.profile).join("pmi-host");
         self.pack(&self.tree("x86_64", "static", &built)?)
     }
 
@@ -214,7 +212,7 @@ impl Release {
         let write = |name: &str, text: &str| {
             fs::write(control.join(name), text).map_err(|error| error.to_string())
         };
-        write("control", &control_file(&newest_glibc(&release.join("lib/pmi-host"))?))?;
+        write("control", &control_file(&glibc_of(&release)?))?;
         for (name, script) in [("postinst", POSTINST), ("prerm", PRERM)] {
             write(name, script)?;
             process::output(Command::new("chmod").arg("755").arg(control.join(name)))?;
@@ -260,7 +258,8 @@ impl Release {
         let (top, tree) = (self.directory.join("rpm"), self.directory.join("deb/usr"));
         create(&top)?;
         let spec = top.join("pmi-host.spec");
-        fs::write(&spec, spec_file(&tree)).map_err(|error| error.to_string())?;
+        fs::write(&spec, spec_file(&tree, &glibc_of(&self.unpacked(archive))?))
+            .map_err(|error| error.to_string())?;
         let mut build = Command::new("rpmbuild");
         build.args(["-bb", "--quiet", "--target", "x86_64", "--define"]);
         process::output(build.arg(format!("_topdir {}", top.display())).arg(&spec))?;
@@ -344,6 +343,14 @@ fn needed_glibc(program: &Path) -> Result<String, String> {
     newest.map(str::to_owned).ok_or_else(|| "no symbol of glibc".into())
 }
 
+/// The newest version of glibc that the program or a library of an unpacked release requires.
+fn glibc_of(release: &Path) -> Result<String, String> {
+    let program = needed_glibc(&release.join("bin/pmi-host"))?;
+    let libraries = newest_glibc(&release.join("lib/pmi-host"))?;
+    let is_newer = version_numbers(&program) > version_numbers(&libraries);
+    Ok(if is_newer { program } else { libraries })
+}
+
 /// The newest version of glibc that a shared library of a directory requires.
 fn newest_glibc(directory: &Path) -> Result<String, String> {
     let is_shared = |path: &PathBuf| path.extension().is_some_and(|end| end == "0");
@@ -371,12 +378,12 @@ fn control_file(glibc: &str) -> String {
 }
 
 /// The files of the tree `from`, as a package.
-fn spec_file(from: &Path) -> String {
+fn spec_file(from: &Path, glibc: &str) -> String {
     let from = from.display();
     format!(
         "Name: pmi-host\nVersion: {VERSION}\nRelease: 1\nLicense: MIT OR Apache-2.0\n\
          Summary: Launcher and PMI server for MPI programs\nAutoReqProv: no\n\
-         Requires: glibc, /usr/bin/getent\n\
+         Requires: glibc >= {glibc}\n\
          %global debug_package %{{nil}}\n%global __os_install_post %{{nil}}\n%description\n\
          Starts programs of MPICH, Intel MPI and Open MPI on one machine or many.\n%install\n\
          mkdir -p %{{buildroot}}/usr\ncp -a {from}/. %{{buildroot}}/usr\n%files\n\
@@ -430,6 +437,9 @@ if [ \"$1\" = remove ]; then
     update-alternatives --remove mpirun /usr/bin/pmi-host
 fi
 ";
+
+/// Profile of cargo for programs that are handed out.
+const PROFILE: &str = "dist";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const MUSL: &str = "x86_64-unknown-linux-musl";

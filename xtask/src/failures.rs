@@ -11,6 +11,8 @@ pub(crate) struct Failures {
     /// Lines of libtest since its line `failures:`.
     block: Option<Vec<String>>,
     found: Vec<String>,
+    /// Names of failed tests.
+    tests: Vec<String>,
 }
 
 impl Failures {
@@ -19,6 +21,12 @@ impl Failures {
     /// libtest prints what failed tests have printed between `failures:` and a line of the same text, then
     /// their names, and the result. Node prints `not ok 3 - name`.
     pub(crate) fn read(&mut self, line: &str) {
+        // cargo-nextest names a failed test once more at the end.
+        if let Some(test) = failed_test(line)
+            && !self.tests.iter().any(|known| known == test)
+        {
+            self.tests.push(test.to_owned());
+        }
         if line.trim_start().starts_with("not ok ") {
             self.found.push(line.trim().to_owned());
         } else if line == "failures:" {
@@ -31,10 +39,11 @@ impl Failures {
         }
     }
 
-    /// Adds the failures to those of the run.
-    pub(crate) fn publish(mut self) {
+    /// Adds the failures to those of the run, and returns the names of the failed tests.
+    pub(crate) fn publish(mut self) -> Vec<String> {
         self.finish();
         self.found.into_iter().for_each(note);
+        self.tests
     }
 
     fn finish(&mut self) {
@@ -46,6 +55,18 @@ impl Failures {
         }
         self.found.extend(block.into_iter().filter(|line| !line.trim().is_empty()));
     }
+}
+
+/// The test of which a line says that it has failed: `test NAME ... FAILED` of libtest, where the name in an
+/// example of the documentation has blanks, or `FAIL [   0.126s] (5/5) BINARY NAME` of cargo-nextest.
+fn failed_test(line: &str) -> Option<&str> {
+    if let Some(name) = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"))
+    {
+        return Some(name.strip_suffix(" - should panic").unwrap_or(name));
+    }
+    let (word, rest) = line.trim_start().split_once(" [")?;
+    let is_failure = word == "FAIL" || word == "TIMEOUT" || word.starts_with("SIG");
+    rest.rsplit_once(' ').filter(|_| is_failure).map(|(_, name)| name)
 }
 
 /// Adds a line about a failure to those of the run.
@@ -81,6 +102,25 @@ mod tests {
         assert_eq!(found(lines), expected);
         assert!(found("running 1 test\ntest c ... ok\n\ntest result: ok. 1 passed").is_empty());
         assert_eq!(found("ok 1 - a\n    not ok 2 - b\n"), ["not ok 2 - b"]);
+    }
+
+    #[test]
+    fn names_of_failed_tests_are_kept_once() {
+        let mut failures = Failures::default();
+        for line in [
+            "test a::b ... ok",
+            "test a::c ... FAILED",
+            "test a::d - should panic ... FAILED",
+            "test src/lib.rs - a (line 3) ... FAILED",
+            "        PASS [   0.010s] (2/5) xtask::bin/xtask tally::e",
+            "        FAIL [   0.126s] (5/5) xtask::bin/xtask tally::f",
+            "     SIGABRT [   0.126s] (5/5) pmi-core::limits g",
+            "        FAIL [   0.126s] (5/5) xtask::bin/xtask tally::f",
+            "     Summary [   0.127s] 5 tests run: 4 passed, 1 failed, 212 skipped",
+        ] {
+            failures.read(line);
+        }
+        assert_eq!(failures.tests, ["a::c", "a::d", "src/lib.rs - a (line 3)", "tally::f", "g"]);
     }
 
     #[test]

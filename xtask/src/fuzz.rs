@@ -4,11 +4,12 @@
 //! allowed to use the options of its own sanitizers. Findings are in the target directory, with the
 //! generated inputs; a later run begins with both those and the committed ones.
 
-use crate::args::Arguments;
+use crate::args;
 use crate::machine::{in_ci, verdict_on_lack};
 use crate::process;
 use crate::tally::Tally;
 use crate::toolchain::{self, Facts};
+use lexopt::prelude::*;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,10 +46,10 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     Ok(if tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The step of `test`: long in CI. Its seed is fixed, so that the result depends on the code, not on
-/// the run; the command takes a new seed each time.
+/// The step of `test`. Its seed is fixed, so that the result depends on the code, not on the run; the command
+/// takes a new seed each time.
 pub(crate) fn step() -> Tally {
-    fuzz(Budget { seconds: if in_ci() { 10 } else { 5 }, seed: Some(1) }, |_| true)
+    fuzz(Budget { seconds: 5, seed: Some(1) }, |_| true)
 }
 
 /// What each fuzzer may spend, and where its random numbers begin.
@@ -58,17 +59,29 @@ struct Budget {
     seed: Option<u32>,
 }
 
-fn parse(arguments: &[String]) -> Result<(u32, Vec<&str>), String> {
-    let mut arguments = Arguments::new(arguments, "cargo xtask fuzz [--seconds N] [TARGET...]");
-    // libFuzzer takes 0 for "for ever".
-    let number = |word: &str| word.parse().ok().filter(|seconds| *seconds > 0);
-    let seconds = arguments.values_by("--seconds", number)?.pop().unwrap_or(60);
-    let names = arguments.names()?;
+fn parse(arguments: &[String]) -> Result<(u32, Vec<&'static str>), String> {
+    let (mut seconds, mut names) = (60, Vec::new());
+    args::read(arguments, "cargo xtask fuzz [--seconds N] [TARGET...]", |parser| {
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Long("seconds") => seconds = parser.value()?.parse()?,
+                Value(name) => names.push(name.parse_with(named)?),
+                other => return Err(other.unexpected()),
+            }
+        }
+        match seconds {
+            // libFuzzer takes it for "for ever".
+            0 => Err("--seconds needs a number above 0".into()),
+            _ => Ok((seconds, names)),
+        }
+    })
+}
+
+/// The name of a target.
+fn named(name: &str) -> Result<&'static str, String> {
     let known: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
-    match names.iter().find(|name| !known.contains(name)) {
-        Some(name) => Err(format!("no target {name:?}; there are {}", known.join(", "))),
-        None => Ok((seconds, names)),
-    }
+    let found = known.iter().find(|known| **known == name);
+    found.copied().ok_or_else(|| format!("there are {}", known.join(", ")))
 }
 
 fn fuzz(budget: Budget, is_meant: impl Fn(&FuzzTarget) -> bool) -> Tally {
@@ -113,11 +126,6 @@ fn host() -> Result<String, String> {
     let says = process::output(process::command(rustc).arg("-vV"))?;
     let host = says.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).ok_or_else(|| "rustc does not name its host".into())
-}
-
-/// The build of all fuzzers.
-pub(crate) fn build_command() -> Result<Command, String> {
-    host().map(|host| command_for(&host, &directory()))
 }
 
 fn directory() -> PathBuf {

@@ -6,7 +6,7 @@
 //! one request at a time, each of which costs the server one turn of its event loop. An operation costs the
 //! difference between a run with many of them and a run with none.
 
-use crate::args::Arguments;
+use crate::args;
 use crate::{page, process, processes, toolchain};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -88,9 +88,7 @@ const OPERATIONS: &[CountedOperation] = &[
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let mut arguments = Arguments::new(arguments, "cargo xtask instructions [--write]");
-    let write = arguments.flag("--write");
-    arguments.end()?;
+    let [write] = args::flags(arguments, "cargo xtask instructions [--write]", ["write"])?;
     let counts = measure()?;
     if write {
         page::write(PAGE, MARKS, &render(&counts))?;

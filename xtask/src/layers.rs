@@ -32,10 +32,12 @@ const LAYERS: &[CrateLayer] = &[
             "transports/trace",
             "transports/tree",
             "host-std/base",
+            "host-std/noise",
             "host-std/tools",
         ],
     },
     CrateLayer { directory: "host-std/base", uses: &["core", "transports/link", "transports/std"] },
+    CrateLayer { directory: "host-std/noise", uses: &[] },
     CrateLayer {
         directory: "host-std/tools",
         uses: &["core", "transports/link", "transports/std", "transports/trace", "host-std/base"],
@@ -78,33 +80,46 @@ pub(crate) fn command(_: &[String]) -> Result<ExitCode, String> {
 
 /// Forbidden edges between crates and inside core, and cycles of modules.
 pub(crate) fn check() -> Result<Vec<String>, String> {
-    let mut cargo = process::cargo();
-    let json = process::output(cargo.args(["metadata", "--no-deps", "--format-version", "1"]))?;
-    let mut findings = check_packages(&packages(&json)?);
+    let mut findings = check_packages(&workspace()?);
     let files = tree::files()?;
     findings.extend(modules::check(&files));
     findings.extend(cycles::check(&files));
     Ok(findings)
 }
 
+/// The crates of the workspace.
+pub(crate) fn workspace() -> Result<Vec<Package>, String> {
+    let mut cargo = process::cargo();
+    packages(&process::output(cargo.args(["metadata", "--no-deps", "--format-version", "1"]))?)
+}
+
 /// A crate of the workspace.
 #[derive(Debug, Default, Deserialize)]
-struct Package {
-    name: String,
+pub(crate) struct Package {
+    pub(crate) name: String,
     /// Its directory; in the output of cargo, the path of its manifest.
     #[serde(rename = "manifest_path")]
-    directory: String,
-    dependencies: Vec<Dependency>,
+    pub(crate) directory: String,
+    pub(crate) dependencies: Vec<Dependency>,
+    #[serde(default)]
+    targets: Vec<Target>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Dependency {
+pub(crate) struct Dependency {
     name: String,
     /// Its directory, if it is in the workspace.
     #[serde(rename = "path")]
-    directory: Option<String>,
+    pub(crate) directory: Option<String>,
     /// `dev` if it is for tests, examples and benches only.
     kind: Option<String>,
+}
+
+/// A library, program or test of a crate.
+#[derive(Debug, Default, Deserialize)]
+struct Target {
+    /// True if the examples in its documentation are run.
+    doctest: bool,
 }
 
 /// The part of `cargo metadata` that is read.
@@ -114,7 +129,7 @@ struct Metadata {
     packages: Vec<Package>,
 }
 
-fn packages(json: &str) -> Result<Vec<Package>, String> {
+pub(crate) fn packages(json: &str) -> Result<Vec<Package>, String> {
     let Metadata { workspace_root, mut packages } =
         serde_json::from_str(json).map_err(|error| error.to_string())?;
     let inside =
@@ -129,8 +144,15 @@ fn packages(json: &str) -> Result<Vec<Package>, String> {
     Ok(packages)
 }
 
+impl Package {
+    /// True if the examples in its documentation are run.
+    pub(crate) fn has_examples(&self) -> bool {
+        self.targets.iter().any(|target| target.doctest)
+    }
+}
+
 impl Dependency {
-    fn is_dev(&self) -> bool {
+    pub(crate) fn is_dev(&self) -> bool {
         self.kind.as_deref() == Some("dev")
     }
 }
@@ -182,7 +204,7 @@ fn layer_of(directory: &str) -> Option<&'static CrateLayer> {
         .max_by_key(|layer| layer.directory.len())
 }
 
-fn is_in(directory: &str, outer: &str) -> bool {
+pub(crate) fn is_in(directory: &str, outer: &str) -> bool {
     directory.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
@@ -191,7 +213,12 @@ mod tests {
     use super::*;
 
     fn package(directory: &str, dependencies: Vec<Dependency>) -> Package {
-        Package { name: directory.replace('/', "-"), directory: directory.into(), dependencies }
+        Package {
+            name: directory.replace('/', "-"),
+            directory: directory.into(),
+            dependencies,
+            ..Package::default()
+        }
     }
 
     fn ours(directory: &str) -> Dependency {

@@ -5,6 +5,7 @@ use crate::process;
 use crate::toolchain::{self, Facts};
 use crate::{mpi, tally::Tally};
 use std::env;
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::Command;
 
@@ -52,6 +53,15 @@ struct Lack {
     packages: &'static [&'static str],
 }
 
+/// What an installation of packages may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Permissions {
+    /// Nothing is changed: commands are printed only.
+    pub(crate) is_dry: bool,
+    /// No installed package is removed, in CI neither.
+    pub(crate) is_no_remove: bool,
+}
+
 /// The machine after it was looked at and, where possible, completed.
 pub(crate) struct Machine {
     pub(crate) facts: Facts,
@@ -61,6 +71,14 @@ pub(crate) struct Machine {
 impl Machine {
     /// Looks for all `needs`, installs the missing ones when root, and prints both.
     pub(crate) fn prepare(needs: impl Iterator<Item = Need>) -> Self {
+        Self::prepare_with(needs, Permissions::default())
+    }
+
+    /// The same with other permissions.
+    pub(crate) fn prepare_with(
+        needs: impl Iterator<Item = Need>,
+        permissions: Permissions,
+    ) -> Self {
         let mut once = Vec::new();
         for need in needs {
             if !once.contains(&need) {
@@ -69,7 +87,7 @@ impl Machine {
         }
         let (mut machine, mut found) = Self::look(&once);
         let lacking: Vec<&[&str]> = machine.lacks.iter().map(|(_, lack)| lack.packages).collect();
-        if install(&lacking) {
+        if install(&lacking, permissions) {
             (machine, found) = Self::look(&once);
         }
         for line in found {
@@ -117,25 +135,52 @@ pub(crate) fn verdict_on_lack(ci: bool) -> Tally {
     if ci { Tally::FAILED } else { Tally::SKIPPED }
 }
 
-fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
+/// The Debian packages that meet a need.
+pub(crate) fn packages(need: Need) -> &'static [&'static str] {
     match need {
-        Need::Rustfmt => component("fmt", "rustfmt", &["rustfmt-web"], facts),
-        Need::Clippy => component("clippy", "clippy", &["rust-web-clippy"], facts),
-        Need::Mpich => mpi::find().map_err(|why| lack_of(&format!("MPICH: {why}"), mpi::PACKAGES)),
+        Need::Rustfmt => &["rustfmt-web"],
+        Need::Clippy => &["rust-web-clippy"],
+        Need::Mpich => mpi::PACKAGES,
+        Need::Hosts => &["openssh-server", "openssh-client", "iproute2", "nftables"],
+        Need::GridEngine => GRID_ENGINE_PACKAGES,
+        Need::Clang => &[CLANG],
+        Need::Cmake => &["cmake"],
+        Need::BigEndian => &["gcc-s390x-linux-gnu", "libc6-dev-s390x-cross", "qemu-user"],
+        Need::Lwip => &["liblwip-dev", "pkg-config"],
+        Need::Valgrind => &["valgrind"],
+        Need::Target(_) => toolchain::PACKAGES,
+        Need::Qemu("aarch64" | "arm") => &["qemu-system-arm"],
+        Need::Qemu("x86_64") => &["qemu-system-x86"],
+        Need::Qemu(_) => &["qemu-system-misc"],
+        Need::Node => &["nodejs", "node-ws"],
+        Need::Npm => &["npm"],
+        // With the letters of the committed pictures of pages.
+        Need::Chromium => &["chromium", "fonts-dejavu-core"],
+        Need::Firefox => &["firefox-esr"],
+    }
+}
+
+fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
+    let lack_of = |what: &str| lack_of(what, packages(need));
+    let program = |name: &str| program(name, packages(need));
+    match need {
+        Need::Rustfmt => component("fmt", "rustfmt", packages(need), facts),
+        Need::Clippy => component("clippy", "clippy", packages(need), facts),
+        Need::Mpich => mpi::find().map_err(|why| lack_of(&format!("MPICH: {why}"))),
         Need::Hosts => {
             let version = process::output(process::command("ip").arg("-V"));
             match version {
                 Ok(version) => match [SSHD, NFT].into_iter().find(|path| !Path::new(path).exists())
                 {
                     None => Ok(format!("{}, {SSHD}, {NFT}", version.trim())),
-                    Some(missing) => Err(lack_of(missing, HOST_PACKAGES)),
+                    Some(missing) => Err(lack_of(missing)),
                 },
-                Err(_) => Err(lack_of("ip", HOST_PACKAGES)),
+                Err(_) => Err(lack_of("ip")),
             }
         }
         Need::GridEngine => match Path::new(GRID_ENGINE).exists() {
             true => Ok(GRID_ENGINE.to_owned()),
-            false => Err(lack_of(GRID_ENGINE, GRID_ENGINE_PACKAGES)),
+            false => Err(lack_of(GRID_ENGINE)),
         },
         Need::Target(target) => match toolchain::choose(target, facts) {
             Ok(choice) => Ok(format!("{target}: {choice}")),
@@ -143,42 +188,28 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
             Err(why) if facts.forced.as_deref() == Some("installed") => {
                 Err(Lack { why, packages: &[] })
             }
-            Err(why) => Err(Lack { why, packages: toolchain::PACKAGES }),
+            Err(why) => Err(Lack { why, packages: packages(need) }),
         },
-        Need::Qemu(arch) => program(
-            &format!("qemu-system-{arch}"),
-            match arch {
-                "aarch64" | "arm" => &["qemu-system-arm"],
-                "x86_64" => &["qemu-system-x86"],
-                _ => &["qemu-system-misc"],
-            },
-        ),
+        Need::Qemu(arch) => program(&format!("qemu-system-{arch}")),
         Need::Node => {
             let script = "require('ws'); console.log('node ' + process.version)";
             let version = process::output(process::node().args(["-e", script]));
             let found = version.map(|version| version.trim().to_owned());
-            found.map_err(|_| lack_of("node with its package ws", &["nodejs", "node-ws"]))
+            found.map_err(|_| lack_of("node with its package ws"))
         }
-        Need::Clang => program(CLANG, &["clang-22"]),
-        Need::Cmake => program("cmake", &["cmake"]),
-        Need::BigEndian => {
-            let linker = program(big_endian::LINKER, BIG_ENDIAN);
-            linker.and_then(|_| program(big_endian::EMULATOR, BIG_ENDIAN))
-        }
+        Need::Clang => program(CLANG),
+        Need::Cmake => program("cmake"),
+        Need::BigEndian => program(big_endian::LINKER).and_then(|_| program(big_endian::EMULATOR)),
         Need::Lwip => {
             let version =
                 process::output(process::command("pkg-config").args(["--modversion", "lwip"]));
             let found = version.map(|version| format!("lwIP {}", version.trim()));
-            found.map_err(|_| lack_of("lwIP", &["liblwip-dev", "pkg-config"]))
+            found.map_err(|_| lack_of("lwIP"))
         }
-        Need::Valgrind => program("valgrind", &["valgrind"]),
-        Need::Npm => program("npm", &["npm"]),
-        Need::Chromium => {
-            chromium().map_or_else(|| program("chromium", CHROMIUM), |path| Ok(path.into()))
-        }
-        Need::Firefox => {
-            firefox().map(Into::into).ok_or_else(|| lack_of("firefox-esr", &["firefox-esr"]))
-        }
+        Need::Valgrind => program("valgrind"),
+        Need::Npm => program("npm"),
+        Need::Chromium => chromium().map_or_else(|| program("chromium"), |path| Ok(path.into())),
+        Need::Firefox => firefox().map(Into::into).ok_or_else(|| lack_of("firefox-esr")),
     }
 }
 
@@ -253,52 +284,126 @@ fn is_installed(package: &str) -> bool {
 /// Installs the missing ones of these packages, a list for each requirement, when this is a Debian and we are
 /// root; otherwise prints the line to run. Outside CI no installed package is removed: a requirement that
 /// conflicts with one stays unmet. Returns whether packages have been installed.
-fn install(lacking: &[&'static [&'static str]]) -> bool {
+fn install(lacking: &[&'static [&'static str]], permissions: Permissions) -> bool {
     let packages = missing(lacking.iter().copied().flatten(), is_installed);
     if packages.is_empty() {
-        return false;
-    }
-    let root = process::output(process::command("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
-    let debian = process::output(process::command("apt-get").arg("--version")).is_ok();
-    if !root || !debian {
-        println!("to have everything, run as root on Debian 12: {}", install_line(&packages));
-        return false;
-    }
-    println!("installing {}", packages.join(" "));
-    // An archive that cannot be reached need not be one of those that hold our packages.
-    process::succeeds(apt().arg("update"));
-    let removed = removals(&packages);
-    if removed.is_empty() || in_ci() {
-        if !removed.is_empty() {
-            println!("removed for that, as CI has the machine for itself: {}", removed.join(" "));
+        if permissions.is_dry {
+            println!("nothing to install");
         }
-        let words: &[&str] = if removed.is_empty() { INSTALL } else { INSTALL_IN_CI };
-        return process::succeeds(apt().args(words).args(packages));
+        return false;
     }
+    if permissions.is_dry {
+        println!("would run: {}", line(apt().arg("update")));
+    } else {
+        let is_root =
+            process::output(process::command("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+        let is_debian = process::output(process::command("apt-get").arg("--version")).is_ok();
+        if !is_root || !is_debian {
+            println!("to have everything, run as root on Debian 12: {}", install_line(&packages));
+            return false;
+        }
+        if !is_permitted(&packages) {
+            println!("not installed: {}", packages.join(" "));
+            return false;
+        }
+        println!("installing {}", packages.join(" "));
+        // An archive that cannot be reached need not be one of those that hold our packages.
+        process::succeeds(apt().arg("update"));
+    }
+    let may_remove = in_ci() && !permissions.is_no_remove;
+    let groups = lacking.iter().map(|group| missing(group.iter(), is_installed));
     let mut has_installed = false;
-    for group in lacking {
-        let packages = missing(group.iter(), is_installed);
-        let removed = removals(&packages);
-        if removed.is_empty() {
-            has_installed |=
-                !packages.is_empty() && process::succeeds(apt().args(INSTALL).args(packages));
-        } else {
+    for batch in batches(&packages, groups, removals, may_remove) {
+        let mut install = install_command(&batch);
+        if !batch.is_permitted {
             println!(
-                "not installed, since {} would be removed: {}; to permit that: apt-get {} {}",
-                removed.join(" "),
-                packages.join(" "),
-                INSTALL_IN_CI.join(" "),
-                packages.join(" ")
+                "not installed, since {} would be removed: {}; to permit that: {}",
+                batch.removed.join(" "),
+                batch.packages.join(" "),
+                line(&install)
             );
+        } else if permissions.is_dry {
+            println!("would run: {}", line(&install));
+        } else {
+            if !batch.removed.is_empty() {
+                println!(
+                    "removed for that, as CI has the machine for itself: {}",
+                    batch.removed.join(" ")
+                );
+            }
+            has_installed |= process::succeeds(&mut install);
         }
     }
     has_installed
+}
+
+/// Packages that one command installs.
+#[derive(Debug, PartialEq, Eq)]
+struct Batch {
+    packages: Vec<&'static str>,
+    /// Installed packages that are removed for these.
+    removed: Vec<String>,
+    /// False if the packages are not installed, so that those stay.
+    is_permitted: bool,
+}
+
+/// All packages as one batch; a batch for each requirement, if installed packages would be removed that may
+/// not be removed.
+fn batches(
+    packages: &[&'static str],
+    groups: impl Iterator<Item = Vec<&'static str>>,
+    removals: impl Fn(&[&str]) -> Vec<String>,
+    may_remove: bool,
+) -> Vec<Batch> {
+    let batch = |packages: Vec<&'static str>| {
+        let removed = removals(&packages);
+        Batch { is_permitted: removed.is_empty() || may_remove, packages, removed }
+    };
+    let all = batch(packages.to_vec());
+    if all.is_permitted {
+        return vec![all];
+    }
+    groups.filter(|group| !group.is_empty()).map(batch).collect()
+}
+
+/// Asks the user, if there is one.
+fn is_permitted(packages: &[&str]) -> bool {
+    if in_ci() || !io::stdin().is_terminal() {
+        return true;
+    }
+    print!("install by apt-get, as root: {}? [y/N] ", packages.join(" "));
+    let mut answer = String::new();
+    // An end of the input is no answer.
+    let _ = io::stdout().flush().and_then(|()| io::stdin().read_line(&mut answer));
+    is_yes(&answer)
+}
+
+fn is_yes(answer: &str) -> bool {
+    ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
 }
 
 fn apt() -> Command {
     let mut command = process::command("apt-get");
     command.env("DEBIAN_FRONTEND", "noninteractive");
     command
+}
+
+/// `apt-get`, installing packages without a start of their services.
+fn install_command(batch: &Batch) -> Command {
+    let mut apt = apt();
+    for (name, script) in [("Pre", FORBID_SERVICES), ("Post", PERMIT_SERVICES)] {
+        apt.arg("-o").arg(format!("DPkg::{name}-Invoke::={script}"));
+    }
+    apt.args(if batch.removed.is_empty() { INSTALL } else { INSTALL_IN_CI });
+    apt.args(&batch.packages);
+    apt
+}
+
+/// A command line, as a shell reads it.
+fn line(command: &Command) -> String {
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    let words: Vec<String> = words.map(|word| process::quoted(&word.to_string_lossy())).collect();
+    words.join(" ")
 }
 
 /// Installed packages that would be removed with the installation of `packages`, by a simulation.
@@ -321,9 +426,6 @@ fn install_line(packages: &[&str]) -> String {
 /// Server of `ssh`, with which tests start programs on other hosts.
 const SSHD: &str = "/usr/sbin/sshd";
 
-/// Packages for hosts that are network namespaces.
-const HOST_PACKAGES: &[&str] = &["openssh-server", "openssh-client", "iproute2", "nftables"];
-
 /// Program that sets rules for packets, by which the wire of a host loses some.
 const NFT: &str = "/usr/sbin/nft";
 
@@ -338,11 +440,15 @@ const GRID_ENGINE_PACKAGES: &[&str] =
 /// Met by any package that has `/usr/sbin/sendmail`.
 const MAIL_COMMAND: &str = "msmtp-mta";
 
-/// Linker, libraries and emulator of an s390x.
-const BIG_ENDIAN: &[&str] = &["gcc-s390x-linux-gnu", "libc6-dev-s390x-cross", "qemu-user"];
+/// Run by `apt-get` before packages are unpacked: the policy of the system forbids the start of services. One
+/// that is there already, as in images of containers, stays as it is.
+const FORBID_SERVICES: &str = "test -e /usr/sbin/policy-rc.d || \
+    { printf '#!/bin/sh\\n# For cargo xtask setup.\\nexit 101\\n' >/usr/sbin/policy-rc.d && \
+    chmod +x /usr/sbin/policy-rc.d; }";
 
-/// A browser, and the letters of the committed pictures of pages.
-const CHROMIUM: &[&str] = &["chromium", "fonts-dejavu-core"];
+/// Run by `apt-get` at the end, after errors and interrupts, too: the policy above is removed.
+const PERMIT_SERVICES: &str =
+    "if grep -qs 'For cargo xtask setup' /usr/sbin/policy-rc.d; then rm /usr/sbin/policy-rc.d; fi";
 
 const INSTALL: &[&str] = &["install", "-y", "--no-install-recommends", "--no-remove"];
 
@@ -370,6 +476,50 @@ mod tests {
                           Remv a-b:amd64 [1]\n";
         assert_eq!(removed_names(simulation), ["qemu-utils", "a-b:amd64"]);
         assert_eq!(removed_names(""), [""; 0]);
+    }
+
+    #[test]
+    fn packages_that_conflict_with_installed_ones_are_left_out_unless_those_may_be_removed() {
+        let all = ["mpich", "qemu-user", "npm"];
+        let groups = || [vec!["mpich"], vec![], vec!["qemu-user", "npm"]].into_iter();
+        let removals = |packages: &[&str]| {
+            let is_conflict = packages.contains(&"qemu-user");
+            is_conflict.then(|| "qemu-utils".to_owned()).into_iter().collect::<Vec<_>>()
+        };
+        let removed = vec!["qemu-utils".to_owned()];
+        assert_eq!(
+            batches(&all, groups(), removals, false),
+            [
+                Batch { packages: vec!["mpich"], removed: Vec::new(), is_permitted: true },
+                Batch {
+                    packages: vec!["qemu-user", "npm"],
+                    removed: removed.clone(),
+                    is_permitted: false
+                },
+            ]
+        );
+        let whole = |removed| vec![Batch { packages: all.to_vec(), removed, is_permitted: true }];
+        assert_eq!(batches(&all, groups(), removals, true), whole(removed));
+        assert_eq!(batches(&all, groups(), |_| Vec::new(), false), whole(Vec::new()));
+    }
+
+    #[test]
+    fn packages_are_installed_without_their_services() {
+        let mut batch = Batch { packages: vec!["munge"], removed: Vec::new(), is_permitted: true };
+        let shown = line(&install_command(&batch));
+        assert!(shown.contains("Pre-Invoke") && shown.contains("Post-Invoke"), "{shown}");
+        assert!(shown.ends_with("--no-remove munge"), "{shown}");
+        batch.removed.push("exim4".into());
+        assert!(line(&install_command(&batch)).ends_with("--no-install-recommends munge"));
+    }
+
+    #[test]
+    fn answer_is_yes_or_no() {
+        for (answer, expected) in
+            [("y\n", true), ("Yes\n", true), ("\n", false), ("", false), ("no\n", false)]
+        {
+            assert_eq!(is_yes(answer), expected, "{answer:?}");
+        }
     }
 
     #[test]

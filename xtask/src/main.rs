@@ -7,23 +7,22 @@
 mod args;
 mod bare_metal;
 mod bench;
+mod beside;
 mod big_endian;
 mod book;
 mod capi;
+mod check;
 mod coverage;
 mod cycles;
 mod dist;
 mod documents;
-mod early_build;
+
 mod failures;
 mod faults;
 mod files;
 mod fuzz;
 mod instructions;
 mod layers;
-// It reads registers of this processor.
-#[cfg(target_arch = "x86_64")]
-mod layout;
 mod machine;
 mod modules;
 mod mpi;
@@ -38,9 +37,12 @@ mod random;
 mod repeat;
 mod rustdoc;
 mod same;
+mod setup;
 mod sizes;
 mod slowest;
+mod soak;
 mod source;
+mod step_times;
 mod tally;
 mod test;
 mod tidy;
@@ -57,10 +59,9 @@ type Run = fn(&[String]) -> Result<ExitCode, String>;
 const COMMANDS: &[(&str, Run)] = &[
     ("test", test::command),
     ("ci", test::command),
-    ("setup", test::setup),
+    ("check", check::command),
+    ("setup", setup::command),
     ("layers", layers::command),
-    #[cfg(target_arch = "x86_64")]
-    ("layout", layout::command),
     ("tidy", tidy::command),
     ("bench", bench::command),
     ("bare-metal", bare_metal::command),
@@ -75,6 +76,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("fuzz", fuzz::command),
     ("flaky", repeat::flaky),
     ("peers", repeat::peers),
+    ("soak", soak::command),
     ("pmix-tools", pmix_tools::command),
     ("package", package::command),
     ("dist", dist::command),
@@ -85,7 +87,9 @@ const COMMANDS: &[(&str, Run)] = &[
 const USAGE: &str = "usage: cargo xtask COMMAND
 
   test, ci   set the machine up and run every step, or only the STEPs named
-  setup      install the programs and packages for the steps of the tests, or for the named STEPs only
+  check      format, lints and tests of what has changed, and of what stands on it [--since REV] [--list]
+  setup      install the programs and packages for the steps of the tests, or for the named STEPs only:
+             [--list] the packages of each step, [--dry-run] the commands; [--no-remove] of what is installed
   layers     check permitted dependencies: crates, foreign packages, modules of core
   tidy       check house rules that compilers do not check
   bench      compare with Hydra and a floor: all, launch, kvs, memory, nodes, ...; --write into the docs
@@ -95,12 +99,12 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   mutants    break code behind these items, so that a test must fail: [--count N] [--seed N] [ITEM...]
   sizes      measure the size of PMI on a microcontroller, against its budgets [--write]
   instructions count what the server executes for one operation, against docs/performance.md [--write]
-  layout     find the functions that runs call, which the linker places next to each other [--write]
   same       compare two builds of pmi-host by their command lines, by seed: --help lists its options
   faults     inject faults into runs of launchers, by seed: --help lists its options
   fuzz       run the fuzzers on random bytes: [--seconds N] [TARGET...]
   flaky      repeat timing-sensitive suites on busy cores: [--runs N] [--spinners N] [SUITE...]
   peers      check the statements of the documentation about prterun and srun, which may fail because of them
+  soak       run what the gate has no time for, for hours: [--list] [PART...]
   pmix-tools compare PMIx tools with this launcher and with prterun [--write]
   package    check licences, sources and versions of dependencies, and assemble the crates [--verify]
   dist       build archives and packages of a release, and try them [--static] [--portable] [--untried]

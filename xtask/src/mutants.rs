@@ -4,10 +4,11 @@
 //! must fail; then the file gets its old text back. Suites of `pmi-core` alone are run. The command is no
 //! part of `test`, since each mutant compiles the crate again.
 
-use crate::args::Arguments;
+use crate::args;
 use crate::random::SplitMix;
 use crate::tree::{self, File};
 use crate::{coverage, process, report};
+use lexopt::prelude::*;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -35,18 +36,25 @@ const SOURCE: &str = "xtask/mutants.txt";
 const COUNT: usize = 30;
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let mut arguments =
-        Arguments::new(arguments, "cargo xtask mutants [--count N] [--seed N] [ITEM...]");
-    let count = arguments.value("--count")?.unwrap_or(COUNT);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs());
-    let seed: u64 = arguments.value("--seed")?.unwrap_or(now);
-    let items = arguments.names()?;
+    let (mut count, mut seed, mut items) = (COUNT, now, Vec::new());
+    args::read(arguments, "cargo xtask mutants [--count N] [--seed N] [ITEM...]", |parser| {
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Long("count") => count = parser.value()?.parse()?,
+                Long("seed") => seed = parser.value()?.parse()?,
+                Value(item) => items.push(item.string()?),
+                other => return Err(other.unexpected()),
+            }
+        }
+        Ok(())
+    })?;
     let files = tree::files()?;
     let table = files.iter().find(|file| file.path == SOURCE).map_or("", |file| &file.text);
     let all = parse(table)?;
     let mut chosen: Vec<Mutant<'_>> = match items.is_empty() {
         true => shuffled(all, seed),
-        false => all.into_iter().filter(|one| items.contains(&one.item)).collect(),
+        false => all.into_iter().filter(|one| items.iter().any(|item| item == one.item)).collect(),
     };
     chosen.truncate(count);
     println!("{} mutants of seed {seed}", chosen.len());

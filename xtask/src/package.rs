@@ -5,16 +5,14 @@
 //! crate that is published, without a registry; `--verify` also builds each from its archive: minutes.
 //! Advisories are not checked here: their database needs the network (`cargo deny check advisories`).
 
-use crate::args::Arguments;
+use crate::args;
 use crate::process;
 use serde_json::Value;
 use std::fs;
 use std::process::ExitCode;
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let mut arguments = Arguments::new(arguments, "cargo xtask package [--verify]");
-    let is_verified = arguments.flag("--verify");
-    arguments.end()?;
+    let [is_verified] = args::flags(arguments, "cargo xtask package [--verify]", ["verify"])?;
     let findings = check()?;
     for finding in &findings {
         println!("{finding}");

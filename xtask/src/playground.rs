@@ -5,7 +5,7 @@
 mod serve;
 mod suites;
 
-use crate::args::Arguments;
+use crate::args;
 use crate::files::{self, at};
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
@@ -13,6 +13,7 @@ use crate::wasm::{self, Loader};
 use crate::{process, toolchain};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use lexopt::prelude::*;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -187,12 +188,22 @@ struct PlaygroundArgs {
 }
 
 fn plan(arguments: &[String]) -> Result<PlaygroundArgs, String> {
-    let mut arguments = Arguments::new(arguments, USAGE);
-    let directory: Option<PathBuf> = arguments.value("--build-only")?;
-    let port = arguments.value("--port")?.or(directory.is_none().then_some(PORT));
-    let is_measured = arguments.flag("--bench");
-    arguments.end()?;
-    Ok(PlaygroundArgs { directory, port, is_measured })
+    let mut plan = PlaygroundArgs { directory: None, port: None, is_measured: false };
+    args::read(arguments, USAGE, |parser| {
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Long("build-only") => plan.directory = Some(parser.value()?.into()),
+                Long("port") => plan.port = Some(parser.value()?.parse()?),
+                Long("bench") => plan.is_measured = true,
+                other => return Err(other.unexpected()),
+            }
+        }
+        Ok(())
+    })?;
+    if plan.directory.is_none() {
+        plan.port.get_or_insert(PORT);
+    }
+    Ok(plan)
 }
 
 /// Builds the page and returns its directory.
@@ -222,18 +233,7 @@ pub(crate) fn build(machine: &Machine, directory: Option<&Path>) -> Result<PathB
     let scenarios = root.join("wasm/sim/scenarios");
     files::copy_directory(&scenarios, &directory.join("scenarios"))?;
     files::write(&directory.join("scenarios/index.json"), &list(&scenarios)?)?;
-    fs::create_dir_all(directory.join("lessons")).map_err(|error| at(&directory, error))?;
-    for (log, lesson) in LOGS {
-        let log = root.join("transports/trace/tests/logs").join(log);
-        fs::copy(&log, directory.join("lessons").join(lesson)).map_err(|error| at(&log, error))?;
-    }
     Ok(directory)
-}
-
-/// The builds of the modules.
-pub(crate) fn build_commands(machine: &Machine) -> Result<Vec<Command>, String> {
-    let choice = wasm::choose(machine)?;
-    Ok(PARTS.iter().map(|(part, _)| wasm::command(&choice, PACKAGE, Some(part))).collect())
 }
 
 /// The scenarios as the page lists them: the name, and the first line of what it shows.
@@ -288,10 +288,6 @@ const PARTS: &[(&str, usize)] =
 
 /// Bound of what is loaded before the page can be used, compressed.
 const FIRST_LOAD_MAX: usize = 250 * 1024;
-
-/// Logs that lessons are about, among those that the importers are tested with, and their names there.
-const LOGS: &[(&str, &str)] =
-    &[("hydra-4.0.2-spawn.log", "spawn.log"), ("hydra-5.0.2-two-nodes.log", "two-nodes.log")];
 
 const USAGE: &str = "cargo xtask playground [--port N] [--build-only DIR] [--bench]";
 

@@ -5,7 +5,7 @@
 //! of the wheel of Open MPI, and `pmi-host pmix`. What differs from run to run is replaced: names of jobs,
 //! processes and hosts. A difference between both servers has an explanation here, or the command fails.
 
-use crate::args::Arguments;
+use crate::args;
 use crate::{page, process, processes, report, wheel};
 use rustix::process::Signal;
 use std::fs;
@@ -45,9 +45,7 @@ struct Programs {
 }
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let mut arguments = Arguments::new(arguments, "cargo xtask pmix-tools [--write]");
-    let is_write = arguments.flag("--write");
-    arguments.end()?;
+    let [is_write] = args::flags(arguments, "cargo xtask pmix-tools [--write]", ["write"])?;
     let target = process::root().join("target");
     if !process::succeeds(process::cargo().args(["build", "--package", "pmi-host"])) {
         return Err("pmi-host cannot be built".into());

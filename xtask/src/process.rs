@@ -6,7 +6,7 @@ use crate::slowest::TestTimes;
 use crate::tally::Tally;
 use std::env;
 use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -68,6 +68,37 @@ pub(crate) fn count_tests(command: &mut Command) -> Tally {
     count(command, &mut io::stdout())
 }
 
+/// The stream on which a command reports its tests: `cargo test` on the output, `cargo nextest` on the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReportStream {
+    Output,
+    Error,
+}
+
+/// Result of some tests.
+pub(crate) struct TestRun {
+    pub(crate) tally: Tally,
+    /// Names of failed tests.
+    pub(crate) failed: Vec<String>,
+}
+
+/// Runs tests in view of the user. A run that finds no test has not failed.
+pub(crate) fn run_tests(command: &mut Command, reported: ReportStream) -> TestRun {
+    announce(command);
+    run_selected(command, reported, &mut io::stdout())
+}
+
+fn run_selected(command: &mut Command, reported: ReportStream, out: &mut impl Write) -> TestRun {
+    match stream(command, reported, out) {
+        Ok((run, true)) if run.tally == Tally::default() => run,
+        Ok((run, success)) => TestRun { tally: judge(run.tally, success), ..run },
+        Err(error) => {
+            let _ = writeln!(out, "{}: {error}", command.get_program().to_string_lossy());
+            TestRun { tally: Tally::FAILED, failed: Vec::new() }
+        }
+    }
+}
+
 /// Adds up what a program reports, and returns its output with it: others run beside it.
 pub(crate) fn count_apart(command: &mut Command) -> (Tally, Vec<u8>) {
     let mut out = Vec::new();
@@ -76,8 +107,8 @@ pub(crate) fn count_apart(command: &mut Command) -> (Tally, Vec<u8>) {
 }
 
 fn count(command: &mut Command, out: &mut impl Write) -> Tally {
-    match stream(command, out) {
-        Ok((tally, success)) => judge(tally, success),
+    match stream(command, ReportStream::Output, out) {
+        Ok((run, success)) => judge(run.tally, success),
         Err(error) => {
             let _ = writeln!(out, "{}: {error}", command.get_program().to_string_lossy());
             Tally::FAILED
@@ -85,15 +116,27 @@ fn count(command: &mut Command, out: &mut impl Write) -> Tally {
     }
 }
 
-fn stream(command: &mut Command, out: &mut impl Write) -> io::Result<(Tally, bool)> {
-    let mut child = command.stdout(Stdio::piped()).spawn()?;
+fn stream(
+    command: &mut Command,
+    reported: ReportStream,
+    out: &mut impl Write,
+) -> io::Result<(TestRun, bool)> {
+    let command = match reported {
+        ReportStream::Output => command.stdout(Stdio::piped()),
+        ReportStream::Error => command.stderr(Stdio::piped()),
+    };
+    let mut child = command.spawn()?;
+    let pipe: Option<Box<dyn Read + Send>> = match reported {
+        ReportStream::Output => child.stdout.take().map(|pipe| Box::new(pipe) as _),
+        ReportStream::Error => child.stderr.take().map(|pipe| Box::new(pipe) as _),
+    };
     let mut tally = Tally::default();
     let mut watchdog = Watchdog::new(child.id());
     let mut times = TestTimes::default();
     let mut failures = Failures::default();
     // A thread reads, because a process that a test leaves behind may keep the pipe open without end.
     let (sender, lines) = mpsc::channel();
-    if let Some(pipe) = child.stdout.take() {
+    if let Some(pipe) = pipe {
         thread::spawn(move || {
             let mut pipe = BufReader::new(pipe);
             let mut line = Vec::new();
@@ -124,19 +167,19 @@ fn stream(command: &mut Command, out: &mut impl Write) -> io::Result<(Tally, boo
             }
         }
     }
-    failures.publish();
+    let failed = failures.publish();
     let status = ended.map_or_else(|| child.wait(), Ok)?;
     if let Some(line) = times.line() {
         writeln!(out, "{line}")?;
     }
-    Ok((tally, status.success()))
+    Ok((TestRun { tally, failed }, status.success()))
 }
 
 /// Interval of the watchdog's checks; also the time for last lines once the program has exited.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Longest time for one test program.
-const TEST_TIME: Duration = Duration::from_secs(12 * 60);
+const TEST_TIME: Duration = Duration::from_secs(25 * 60);
 
 /// Terminates test programs that run longer than [`TEST_TIME`], so that a hang fails one suite and names it.
 /// libtest has printed the names of its slow tests by then.
@@ -188,6 +231,15 @@ impl Watchdog {
             && processes::program(process.pid)
                 .is_some_and(|path| path.parent().is_some_and(|parent| parent.ends_with("deps")))
     }
+}
+
+/// The word as a shell reads it.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// A failure that no summary line carries (it did not compile, a test binary died) still counts, and so does
@@ -253,6 +305,21 @@ mod tests {
     }
 
     #[test]
+    fn run_that_finds_no_selected_test_has_not_failed() {
+        let run = |script: &str, reported| {
+            let TestRun { tally, failed } =
+                run_selected(command("sh").args(["-c", script]), reported, &mut io::sink());
+            (tally, failed)
+        };
+        assert_eq!(run("true", ReportStream::Output), (Tally::default(), Vec::new()));
+        assert_eq!(run("exit 1", ReportStream::Output), (Tally::FAILED, Vec::new()));
+        let script = "echo '   FAIL [ 0.1s] (1/1) a b::c' >&2; \
+                      echo 'Summary [ 0.1s] 1 test run: 0 passed, 1 failed' >&2; exit 100";
+        let failed = vec!["b::c".to_owned()];
+        assert_eq!(run(script, ReportStream::Error), (Tally::FAILED, failed));
+    }
+
+    #[test]
     fn process_left_behind_does_not_hold_up_the_count() {
         let script =
             "sleep 300 & echo $! >&2; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'";
@@ -268,5 +335,11 @@ mod tests {
     fn program_that_is_not_there_is_a_failure() {
         assert_eq!(count(&mut command("no-such-program-anywhere"), &mut io::sink()), Tally::FAILED);
         assert!(output(&mut command("no-such-program-anywhere")).is_err());
+    }
+
+    #[test]
+    fn words_reach_a_shell_as_they_are() {
+        assert_eq!(quoted("a'b c"), "'a'\\''b c'");
+        assert_eq!([quoted(""), quoted("--x=y")], ["''", "--x=y"]);
     }
 }

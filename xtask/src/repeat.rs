@@ -4,9 +4,10 @@
 //! `peers` runs the statements about other launchers, which every other run of the tests leaves out: they may
 //! fail through the other launcher or through the machine.
 
-use crate::args::Arguments;
+use crate::args;
 use crate::process;
 use crate::tally::Tally;
+use lexopt::prelude::*;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +30,9 @@ struct Spinners {
 pub(crate) fn flaky(arguments: &[String]) -> Result<ExitCode, String> {
     let plan = plan(arguments)?;
     // A build that has to share the cores would take several times as long.
-    if !process::succeeds(tests(&plan.suites).arg("--no-run")) {
+    let mut build = process::cargo();
+    build.args(["test", "--quiet", "--package", "pmi-host", "--test", "*", "--no-run"]);
+    if !process::succeeds(&mut build) {
         return Err("the suites cannot be built".into());
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -51,29 +54,39 @@ pub(crate) fn flaky(arguments: &[String]) -> Result<ExitCode, String> {
 }
 
 pub(crate) fn peers(arguments: &[String]) -> Result<ExitCode, String> {
-    Arguments::new(arguments, "cargo xtask peers").end()?;
+    let [] = args::flags(arguments, "cargo xtask peers", [])?;
     let suites = PEER_SUITES.map(str::to_owned);
-    let tally: Tally = process::count_tests(tests(&suites).args(["--", "--ignored"]));
+    let tally: Tally = process::count_tests(tests(&suites).arg("--ignored"));
     println!("peers: {tally}");
     Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// `cargo test` of suites of the launcher. One that fails does not keep the others from running.
+/// `cargo test` of suites of the launcher, each a module of a test program. One that fails does not keep the
+/// others from running.
 fn tests(suites: &[String]) -> Command {
     let mut cargo = process::cargo();
-    cargo.args(["test", "--quiet", "--package", "pmi-host", "--no-fail-fast"]);
-    suites.iter().for_each(|suite| _ = cargo.args(["--test", suite]));
+    cargo.args(["test", "--quiet", "--package", "pmi-host", "--no-fail-fast", "--test", "*", "--"]);
+    cargo.args(suites.iter().map(|suite| format!("{suite}::")));
     cargo
 }
 
 fn plan(arguments: &[String]) -> Result<Plan, String> {
-    let mut arguments = Arguments::new(arguments, USAGE);
-    let runs = arguments.value("--runs")?.unwrap_or(20);
-    let spinners_per_core = arguments.value("--spinners")?.unwrap_or(2);
-    let named = arguments.names()?;
-    let suites = if named.is_empty() { TIMED_SUITES } else { &named };
-    let suites = suites.iter().map(|suite| (*suite).to_owned()).collect();
-    Ok(Plan { runs, spinners_per_core, suites })
+    let mut plan = Plan { runs: 20, spinners_per_core: 2, suites: Vec::new() };
+    args::read(arguments, USAGE, |parser| {
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Long("runs") => plan.runs = parser.value()?.parse()?,
+                Long("spinners") => plan.spinners_per_core = parser.value()?.parse()?,
+                Value(suite) => plan.suites.push(suite.string()?),
+                other => return Err(other.unexpected()),
+            }
+        }
+        Ok(())
+    })?;
+    if plan.suites.is_empty() {
+        plan.suites = TIMED_SUITES.iter().map(|suite| (*suite).to_owned()).collect();
+    }
+    Ok(plan)
 }
 
 impl Spinners {

@@ -8,7 +8,7 @@
 
 mod stack;
 
-use crate::args::Arguments;
+use crate::args;
 use crate::bare_metal;
 use crate::machine::{Machine, Need};
 use crate::page;
@@ -153,9 +153,7 @@ const BUDGETS: &str = "examples/bare-metal/budgets.txt";
 const PAGE: &str = "docs/sizes.md";
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let mut arguments = Arguments::new(arguments, "cargo xtask sizes [--write]");
-    let is_write = arguments.flag("--write");
-    arguments.end()?;
+    let [is_write] = args::flags(arguments, "cargo xtask sizes [--write]", ["write"])?;
     let needs = [Need::Target(TARGET), Need::Qemu("arm"), Need::Clang];
     let machine = Machine::prepare(needs.into_iter());
     if !is_write {

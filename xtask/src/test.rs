@@ -1,13 +1,14 @@
 //! `cargo xtask test`: one table of steps, each with a heading and a duration, and one line that sums up.
 
-use crate::early_build::{self, EarlyBuild, EarlyBuilds};
+use crate::beside::{self, Beside, Summary};
 use crate::machine::{self, Machine, Need};
+use crate::step_times::StepTimes;
 use crate::tally::Tally;
 use crate::toolchain::Toolchain;
 use crate::wasm::{self, Loader};
 use crate::{
     bare_metal, big_endian, book, capi, failures, faults, fuzz, layers, package, playground,
-    process, processes, rustdoc, tidy, toolchain,
+    process, processes, rustdoc, setup, tidy, toolchain,
 };
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -24,8 +25,19 @@ struct CiStep {
     /// Requirements of some tests of the step, which skip themselves, or fail in CI.
     wants: &'static [Need],
     run: fn(&Machine) -> Tally,
-    /// Builds of the step that are made beside the [`TESTS`], which mostly wait.
-    builds: fn(&Machine) -> Result<Vec<Command>, String>,
+    lane: Lane,
+}
+
+/// A sequence of steps; all sequences run at the same time. Tests mostly wait, and many builds use one
+/// processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lane {
+    /// Checks of the source, and the tests of the workspace.
+    Main,
+    /// Optimized programs and pages, in a process of their own.
+    Programs,
+    /// Other targets, likewise.
+    Targets,
 }
 
 const BARE: &str = "thumbv7em-none-eabihf";
@@ -39,17 +51,33 @@ const BOARDS: [&str; 3] = [BARE, "thumbv6m-none-eabi", "riscv32imc-unknown-none-
 /// Features by which public types can be logged on a board.
 const DEFMT: &str = "pmi-core/defmt,pmi-link/defmt,pmi-smoltcp/defmt";
 
-/// The step whose build begins with the first step.
-const RELEASE: &str = "release";
-
 /// Words with which cargo builds and runs the tests of the workspace.
-const WORKSPACE_TESTS: &str = "test --workspace --features pmi-std/tls";
+pub(crate) const WORKSPACE_TESTS: &str = "test --workspace --features pmi-std/tls";
 
-/// The step beside which builds for later steps are made.
-const TESTS: &str = "tests";
+/// Test files that run again with their ranks behind a node server: a run on one host has a queue in its
+/// place.
+const OVER_A_SOCKET: [&str; 10] = [
+    "capi_preload::",
+    "capi_server::",
+    "demo::",
+    "intel::",
+    "kvs_limits::",
+    "mpich::",
+    "openmpi::",
+    "pmix_events::",
+    "pmix_groups::",
+    "pmix_services::",
+];
+
+/// Words with which cargo lints the workspace and its tests.
+pub(crate) const WORKSPACE_LINTS: &str =
+    "clippy --workspace --all-targets --features pmi-std/tls -- -D warnings";
+
+/// Words with which cargo checks the format of the workspace.
+pub(crate) const FORMAT: &str = "fmt --all --check";
 
 const STEPS: &[CiStep] = &[
-    step("fmt", "the code is formatted", |_| cargo("fmt --all --check")).needs(&[Need::Rustfmt]),
+    step("fmt", "the code is formatted", |_| cargo(FORMAT)).needs(&[Need::Rustfmt]),
     step("tidy", "house rules", |_| findings(tidy::check())),
     step("layers", "permitted dependencies between crates and modules", |_| {
         findings(layers::check())
@@ -66,12 +94,9 @@ const STEPS: &[CiStep] = &[
             }))
         },
     ),
-    step("clippy", "lints, none left", |_| {
-        cargo("clippy --workspace --all-targets --features pmi-std/tls -- -D warnings")
-    })
-    .needs(&[Need::Clippy]),
+    step("clippy", "lints, none left", |_| cargo(WORKSPACE_LINTS)).needs(&[Need::Clippy]),
     step("plain", "pmi-host without TLS", |_| {
-        cargo("clippy --package pmi-host --no-default-features --all-targets -- -D warnings")
+        cargo("clippy --package pmi-host --no-default-features -- -D warnings")
     })
     .needs(&[Need::Clippy]),
     step("doc", "the documentation builds without a warning", |_| check(&mut rustdoc::command())),
@@ -81,31 +106,23 @@ const STEPS: &[CiStep] = &[
     step("build", "the workspace and its tests build", |_| {
         cargo(&format!("{WORKSPACE_TESTS} --no-run"))
     }),
-    step("capi", "the C libraries as users get them, and their symbols", |_| {
-        findings(capi::check())
-    }),
-    step(RELEASE, "pmi-host as users get it, for the tests that start it", |_| {
-        tally_of(toolchain::build_host().map(|_| Tally::PASSED))
-    }),
-    step("layout", "functions that runs call lie next to each other in the program", |_| {
-        findings(crate::layout::check())
-    }),
-    step("dist", "archive and package of a release, installed into an empty root", |_| {
-        findings(crate::dist::check())
-    })
-    .needs(&[Need::Mpich, Need::Cmake]),
     step(
-        TESTS,
+        "tests",
         "all tests of the workspace, with those in the documentation; real MPI programs among them",
         |_| {
             let threads = test_threads().to_string();
             let tests = |words: &str| {
                 let mut cargo = process::cargo();
                 cargo.args(words.split(' ')).env("RUST_TEST_THREADS", &threads);
-                process::count_tests(&mut cargo)
+                cargo
             };
-            let mut tally = tests(&format!("{WORKSPACE_TESTS} --no-fail-fast"));
-            tally += tests("test --package pmi-core --no-default-features --test parts");
+            let mut tally =
+                process::count_tests(&mut tests(&format!("{WORKSPACE_TESTS} --no-fail-fast")));
+            let parts = "test --package pmi-core --no-default-features --test parts";
+            tally += process::count_tests(&mut tests(parts));
+            let mut over_a_socket = tests(&format!("{WORKSPACE_TESTS} --no-fail-fast --test * --"));
+            over_a_socket.args(OVER_A_SOCKET).env("PMI_HOST_STARTER", "local:1");
+            tally += process::count_tests(&mut over_a_socket);
             tally
         },
     )
@@ -116,20 +133,49 @@ const STEPS: &[CiStep] = &[
         |_| findings(crate::instructions::check()),
     )
     .needs(&[Need::Valgrind]),
+    step("release", "pmi-host as README builds it, for the tests that start it", |_| {
+        tally_of(toolchain::build_host().map(|_| Tally::PASSED))
+    })
+    .in_lane(Lane::Programs),
+    step("capi", "the C libraries as users get them, and their symbols", |_| {
+        findings(capi::check())
+    })
+    .in_lane(Lane::Programs),
+    step("dist", "archive and package of a release, installed into an empty root", |_| {
+        findings(crate::dist::check())
+    })
+    .needs(&[Need::Mpich, Need::Cmake])
+    .in_lane(Lane::Programs),
     step("faults", "runs with injected faults end as specified, with the release build", |_| {
         findings(faults::check())
-    }),
+    })
+    .in_lane(Lane::Programs),
     step("sweep", "simulated jobs and trees of nodes with every fault, by seed", |_| {
-        let mut tally = cargo("run --release --package pmi-sim -- sweep --seeds 300");
+        let mut tally = cargo("run --release --package pmi-sim -- sweep --seeds 100");
         // No two of these are alike.
-        tally += cargo("run --release --package pmi-sim -- sweep --seeds 6000 random");
-        tally += cargo("run --release --package pmi-sim -- tree sweep --seeds 5000");
+        tally += cargo("run --release --package pmi-sim -- sweep --seeds 2000 random");
+        tally += cargo("run --release --package pmi-sim -- tree sweep --seeds 1500");
         tally += cargo("run --release --package pmi-sim -- tree scale --nodes 10000");
         tally += findings(crate::bench::check_simulated());
         tally
-    }),
-    step("fuzz", "each fuzzer for ten seconds in CI, for five elsewhere", |_| fuzz::step())
-        .builds(|_| fuzz::build_command().map(|cargo| vec![cargo])),
+    })
+    .in_lane(Lane::Programs),
+    step("fuzz", "each fuzzer for five seconds", |_| fuzz::step()).in_lane(Lane::Programs),
+    step("node", "the modules for browsers behave as on this machine, tested by Node", |machine| {
+        tally_of(node(machine))
+    })
+    .needs(&[Need::Target(wasm::TARGET), Need::Node])
+    .in_lane(Lane::Programs),
+    step("playground", "the page on which jobs are played, used in a browser", |machine| {
+        tally_of(playground::check(machine))
+    })
+    .needs(playground::BROWSER_NEEDS)
+    .in_lane(Lane::Programs),
+    step("book", "the book, its links, and the programs of its chapters", |machine| {
+        tally_of(book::check(machine))
+    })
+    .needs(book::NEEDS)
+    .in_lane(Lane::Programs),
     step(
         "bare",
         "pmi-core, pmi-link and pmi-client for boards without operating system, and with defmt",
@@ -140,58 +186,40 @@ const STEPS: &[CiStep] = &[
             })
         },
     )
-    .builds(|machine| board_libraries().map(|library| library.command(machine)).collect())
-    .needs(&[Need::Target(BOARDS[0]), Need::Target(BOARDS[1]), Need::Target(BOARDS[2])]),
-    step(
-        "big-endian",
-        "the tests of the core on an s390x, whose numbers begin with the highest byte",
-        big_endian::check,
-    )
-    .builds(|machine| {
-        let mut cargo =
-            big_endian::command(&toolchain::choose(big_endian::TARGET, &machine.facts)?);
-        cargo.arg("--no-run");
-        Ok(vec![cargo])
-    })
-    .needs(big_endian::NEEDS),
-    step("hermit", "the client of pmi-std for a system without Unix sockets", |machine| {
-        HERMIT_LIBRARY.build(machine)
-    })
-    .builds(|machine| HERMIT_LIBRARY.command(machine).map(|cargo| vec![cargo]))
-    .needs(&[Need::Target(HERMIT)]),
+    .needs(&[Need::Target(BOARDS[0]), Need::Target(BOARDS[1]), Need::Target(BOARDS[2])])
+    .in_lane(Lane::Targets),
     step("sizes", "no part of PMI has outgrown its budget on a microcontroller", |machine| {
         findings(crate::sizes::check(machine))
     })
-    .needs(&[Need::Target(BARE), Need::Qemu("arm"), Need::Clang]),
+    .needs(&[Need::Target(BARE), Need::Qemu("arm"), Need::Clang])
+    .in_lane(Lane::Targets),
+    step("wasm", "pmi-core and pmi-link for the browser", |machine| WASM_LIBRARY.build(machine))
+        .needs(&[Need::Target(wasm::TARGET)])
+        .in_lane(Lane::Targets),
     step(
         "guests",
         "nodes without operating system in jobs with each other, under QEMU",
         bare_metal::check,
     )
-    .builds(bare_metal::build_commands)
-    .needs(bare_metal::NEEDS),
-    step("wasm", "pmi-core and pmi-link for the browser", |machine| WASM_LIBRARY.build(machine))
-        .builds(|machine| WASM_LIBRARY.command(machine).map(|cargo| vec![cargo]))
-        .needs(&[Need::Target(wasm::TARGET)]),
-    step("node", "the modules for browsers behave as on this machine, tested by Node", |machine| {
-        tally_of(node(machine))
+    .needs(bare_metal::NEEDS)
+    .in_lane(Lane::Targets),
+    step("hermit", "the client of pmi-std for a system without Unix sockets", |machine| {
+        HERMIT_LIBRARY.build(machine)
     })
-    .builds(|machine| Ok(vec![wasm::command(&wasm::choose(machine)?, NODE_MODULE, None)]))
-    .needs(&[Need::Target(wasm::TARGET), Need::Node]),
-    step("playground", "the page on which jobs are played, used in a browser", |machine| {
-        tally_of(playground::check(machine))
-    })
-    .builds(playground::build_commands)
-    .needs(playground::BROWSER_NEEDS),
-    step("book", "the book, its links, and the programs of its chapters", |machine| {
-        tally_of(book::check(machine))
-    })
-    .needs(book::NEEDS),
+    .needs(&[Need::Target(HERMIT)])
+    .in_lane(Lane::Targets),
+    step(
+        "big-endian",
+        "the tests of the core on an s390x, whose numbers begin with the highest byte",
+        big_endian::check,
+    )
+    .needs(big_endian::NEEDS)
+    .in_lane(Lane::Targets),
 ];
 
 /// A step without requirements.
 const fn step(name: &'static str, about: &'static str, run: fn(&Machine) -> Tally) -> CiStep {
-    CiStep { name, about, needs: &[], wants: &[], run, builds: |_| Ok(Vec::new()) }
+    CiStep { name, about, needs: &[], wants: &[], run, lane: Lane::Main }
 }
 
 impl CiStep {
@@ -199,8 +227,12 @@ impl CiStep {
         Self { needs, ..self }
     }
 
-    const fn builds(self, builds: fn(&Machine) -> Result<Vec<Command>, String>) -> Self {
-        Self { builds, ..self }
+    const fn in_lane(self, lane: Lane) -> Self {
+        Self { lane, ..self }
+    }
+
+    fn all_needs(&self) -> impl Iterator<Item = Need> {
+        self.needs.iter().chain(self.wants).copied()
     }
 
     const fn wants(self, wants: &'static [Need]) -> Self {
@@ -213,81 +245,68 @@ pub(crate) fn steps() -> impl Iterator<Item = (&'static str, &'static str)> {
     STEPS.iter().map(|step| (step.name, step.about))
 }
 
-/// `cargo xtask setup`: completes the machine for the steps named, or for all, and runs none of them.
-pub(crate) fn setup(names: &[String]) -> Result<ExitCode, String> {
-    let machine = prepare(&select(names)?);
-    Ok(if machine.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn prepare(steps: &[&CiStep]) -> Machine {
-    println!("== setup: programs and packages that the steps need");
-    Machine::prepare(steps.iter().flat_map(|step| step.needs.iter().chain(step.wants)).copied())
+/// The requirements of the steps named, or of all, by the names of the steps.
+pub(crate) fn needs(names: &[String]) -> Result<Vec<(&'static str, Vec<Need>)>, String> {
+    let steps = select(names)?;
+    Ok(steps.iter().map(|step| (step.name, step.all_needs().collect())).collect())
 }
 
 pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
     let steps = select(names)?;
-    let ci = machine::in_ci();
-    let machine = prepare(&steps);
+    println!("{}", setup::HEADING);
+    let machine = Machine::prepare(steps.iter().flat_map(|step| step.all_needs()));
+    let mut lanes = [Lane::Main, Lane::Programs, Lane::Targets]
+        .map(|lane| steps.iter().copied().filter(|step| step.lane == lane).collect::<Vec<_>>());
+    // This process runs the first sequence that is wanted.
+    let own = lanes.iter_mut().find(|lane| !lane.is_empty()).map(std::mem::take);
+    let others = lanes.iter().filter(|lane| !lane.is_empty()).map(|lane| {
+        let names: Vec<&str> = lane.iter().map(|step| step.name).collect();
+        println!("meanwhile: {}", names.join(", "));
+        Beside::start(&names)
+    });
+    let others = others.collect::<Result<Vec<_>, _>>()?;
+    let mut summary = run(&own.unwrap_or_default(), &machine);
+    for beside in others {
+        summary += beside.finish();
+    }
+    println!("\n{}{}", beside::DURATIONS, summary.durations.join(", "));
+    for note in &summary.notes {
+        println!("{note}");
+    }
+    println!("{}", summary.total);
+    StepTimes::read().write(StepTimes::parse(summary.durations.iter().map(String::as_str)));
+    Ok(if summary.total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
 
-    let mut total = Tally::default();
-    let mut notes = Vec::new();
-    let mut durations = Vec::new();
-    let is_early = steps.iter().skip(1).any(|step| step.name == RELEASE);
-    let mut early = EarlyBuilds::start(is_early.then(release_build));
-    for step in &steps {
-        println!("\n== {}: {}", step.name, step.about);
+/// Runs steps one after the other.
+fn run(steps: &[&CiStep], machine: &Machine) -> Summary {
+    let mut summary = Summary::default();
+    let times = StepTimes::read();
+    let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
+    for (at, step) in steps.iter().enumerate() {
+        let hint = times.hint(&names[at..]);
+        println!("\n{}{}: {}{hint}", beside::HEADING, step.name, step.about);
         let start = Instant::now();
-        early.finish(step.name);
-        if step.name == TESTS {
-            early.finish(RELEASE);
-            early = EarlyBuilds::start(background_builds(&steps, &machine));
-        }
         let tally = match step.needs.iter().find_map(|need| machine.lack(*need)) {
             Some(why) => {
                 println!("not run: {why}");
-                machine::verdict_on_lack(ci)
+                machine::verdict_on_lack(machine::in_ci())
             }
-            None => (step.run)(&machine),
+            None => (step.run)(machine),
         };
         for killed in processes::kill_marked(|_| true) {
             println!("left behind and terminated: {killed}");
         }
         let seconds = start.elapsed().as_secs_f64();
         println!("-- {}: {tally} ({seconds:.1} s)", step.name);
-        durations.push(format!("{} {seconds:.0}", step.name));
+        summary.durations.push(format!("{} {seconds:.0}", step.name));
         if tally.failed > 0 || tally.skipped > 0 {
-            notes.push(format!("{}: {tally}", step.name));
+            summary.notes.push(format!("{0}: {tally}; alone: cargo xtask test {0}", step.name));
         }
-        notes.extend(failures::take());
-        total += tally;
+        summary.notes.extend(failures::take());
+        summary.total += tally;
     }
-    println!("\nseconds: {}", durations.join(", "));
-    for note in notes {
-        println!("{note}");
-    }
-    println!("{total}");
-    Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The launcher as users get it, which keeps one processor busy for minutes.
-fn release_build() -> EarlyBuild {
-    let mut command = process::cargo();
-    command.args(toolchain::HOST_BUILD.split(' '));
-    EarlyBuild { step: RELEASE, command }
-}
-
-/// Builds of all steps that have their needs, in the order of the steps.
-fn background_builds(steps: &[&CiStep], machine: &Machine) -> Vec<EarlyBuild> {
-    let can_run = |step: &&&CiStep| step.needs.iter().all(|need| machine.lack(*need).is_none());
-    let builds = steps.iter().filter(can_run).flat_map(|step| {
-        // What is in the way of one is reported by its step.
-        let commands = (step.builds)(machine).unwrap_or_default();
-        commands.into_iter().map(|command| EarlyBuild {
-            step: step.name,
-            command: early_build::in_background(&command),
-        })
-    });
-    builds.collect()
+    summary
 }
 
 /// The steps named, in the order of the table; all when none is named.
@@ -304,7 +323,7 @@ fn select(names: &[String]) -> Result<Vec<&'static CiStep>, String> {
 
 /// Number of tests of one program that run at a time. Most of them wait for processes, and many for a time to
 /// pass, so on a small machine there are more than processors.
-fn test_threads() -> usize {
+pub(crate) fn test_threads() -> usize {
     thread::available_parallelism().map_or(TEST_THREADS_MIN, usize::from).max(TEST_THREADS_MIN)
 }
 
@@ -328,7 +347,7 @@ pub(crate) fn tally_of(result: Result<Tally, String>) -> Tally {
     })
 }
 
-fn findings(result: Result<Vec<String>, String>) -> Tally {
+pub(crate) fn findings(result: Result<Vec<String>, String>) -> Tally {
     let findings = result.unwrap_or_else(|why| vec![why]);
     let tally = Tally::of(findings.is_empty());
     for finding in findings {
@@ -375,15 +394,11 @@ impl TargetLibrary {
     fn build(&self, machine: &Machine) -> Tally {
         tally_of(toolchain::choose(self.target, &machine.facts).map(|choice| {
             println!("compiler: {choice}");
-            check(&mut self.command_with(&choice))
+            check(&mut self.command(&choice))
         }))
     }
 
-    fn command(&self, machine: &Machine) -> Result<Command, String> {
-        toolchain::choose(self.target, &machine.facts).map(|choice| self.command_with(&choice))
-    }
-
-    fn command_with(&self, choice: &Toolchain) -> Command {
+    fn command(&self, choice: &Toolchain) -> Command {
         let mut cargo = toolchain::build(choice, self.target, self.crates, "release");
         cargo.args(["--lib", "--features", self.features]);
         cargo.args(self.packages.iter().flat_map(|package| ["--package", package]));
@@ -421,6 +436,14 @@ mod tests {
         assert_eq!(names(&["tests", "fmt"]), Ok(vec!["fmt", "tests"]));
         assert_eq!(names(&[]).map(|all| all.len()), Ok(STEPS.len()));
         assert!(names(&["fmt", "typo"]).is_err_and(|why| why.contains("typo")));
+    }
+
+    #[test]
+    fn test_files_over_a_socket_are_there() {
+        for suite in OVER_A_SOCKET {
+            let file = suite.replace("::", ".rs");
+            assert!(process::root().join("host-std/tests").join(&file).exists(), "{file}");
+        }
     }
 
     #[test]

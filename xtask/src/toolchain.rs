@@ -181,16 +181,20 @@ pub(crate) fn target_directory() -> PathBuf {
     process::root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// Builds the launcher as users get it, and returns its path.
+/// Builds the launcher as README says, and returns its path.
 pub(crate) fn build_host() -> Result<PathBuf, String> {
-    match process::succeeds(process::cargo().args(HOST_BUILD.split(' '))) {
-        true => Ok(target_directory().join("release/pmi-host")),
+    build_host_as("release")
+}
+
+/// Builds the launcher with a profile of cargo, and returns its path.
+pub(crate) fn build_host_as(profile: &str) -> Result<PathBuf, String> {
+    let mut cargo = process::cargo();
+    cargo.args(["build", "--package", "pmi-host", "--profile", profile]);
+    match process::succeeds(&mut cargo) {
+        true => Ok(target_directory().join(profile).join("pmi-host")),
         false => Err("pmi-host does not build".into()),
     }
 }
-
-/// Words with which cargo builds the launcher as users get it.
-pub(crate) const HOST_BUILD: &str = "build --release --package pmi-host";
 
 const DEBIAN: &str = "/usr";
 const BUNDLED_LINKER: &str = "lib/rustlib/x86_64-unknown-linux-gnu/bin/rust-lld";

@@ -3,6 +3,7 @@
 use crate::process;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// One text file, named from the workspace root.
 #[derive(Clone, Debug)]
@@ -48,14 +49,18 @@ fn paths(root: &Path) -> Result<Vec<String>, String> {
         found.sort();
         return Ok(found);
     }
-    let mut git = process::command("git");
-    // A checkout may belong to another user than the one who tests it, as in containers.
-    git.arg("-c").arg(format!("safe.directory={}", root.display()));
-    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]);
-    let list = process::output(&mut git)?;
+    let words = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"];
+    let list = process::output(git().args(words))?;
     let mut found: Vec<String> = list.split_terminator('\0').map(String::from).collect();
     found.sort();
     Ok(found)
+}
+
+/// git, for a checkout that may belong to another user than the one who tests it, as in containers.
+pub(crate) fn git() -> Command {
+    let mut git = process::command("git");
+    git.arg("-c").arg(format!("safe.directory={}", process::root().display()));
+    git
 }
 
 /// The same for an unpacked archive, which has no git: everything but what a build leaves behind.

@@ -18,11 +18,10 @@
 //! # One buffer
 //!
 //! A client owns one buffer and uses it for one thing at a time: for the texts of a request until
-//! [`poll_transmit`] has rendered it, or for the request itself until it is sent; then for the
-//! bytes of the reply. A call that finds it in use
-//! loses nothing: [`Client::send`] and [`Client::start`] return [`Misuse::Busy`], [`handle_input`]
-//! takes nothing. The bytes that `handle_input` takes never reach beyond the end of a reply, so a reply
-//! can be lent in place.
+//! [`poll_transmit`] has rendered it, or for the request itself until it is sent; then for the bytes of
+//! the reply. A call that finds it in use loses nothing: [`Client::send`] and [`Client::start`] return
+//! [`Misuse::Busy`], [`handle_input`] takes nothing. The bytes that `handle_input` takes never reach
+//! beyond the end of a reply, so a reply can be lent in place.
 //!
 //! [`poll_transmit`]: crate::machine::Machine::poll_transmit
 //! [`handle_input`]: crate::machine::Machine::handle_input
@@ -228,9 +227,8 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         Ok((ticket, len))
     }
 
-    /// Writes `request` into `out` as [`send`](Self::send) does, without starting an exchange: for an owner
-    /// that
-    /// hands the message to the server by other means than the stream, and without a reply.
+    /// Writes `request` into `out` as [`send`](Self::send) does, without starting an exchange: for an
+    /// owner that hands the message to the server by other means than the stream, and without a reply.
     ///
     /// # Errors
     ///

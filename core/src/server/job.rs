@@ -18,6 +18,8 @@ enum HandUp {
     Nothing,
     /// Those about published names.
     Names,
+    /// Those in which tools of the run take part: names, events and new groups.
+    Shared,
     /// All that concern several nodes.
     All,
 }
@@ -370,6 +372,13 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         self.hand_up != HandUp::All
     }
 
+    /// Hands up what clients of the run that are no ranks take part in, from now on.
+    pub(super) fn share_with_run(&mut self) {
+        if self.hand_up != HandUp::All {
+            self.hand_up = HandUp::Shared;
+        }
+    }
+
     /// Hands requests about published names up from now on.
     pub(super) fn hand_names_up(&mut self) {
         if self.hand_up == HandUp::Nothing {
@@ -434,6 +443,11 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
     /// True if fences are handed up.
     pub(super) const fn is_over_nodes(&self) -> bool {
         parts::NODES && matches!(self.hand_up, HandUp::All)
+    }
+
+    /// True if the run has clients of its own, which events and new groups concern.
+    pub(super) const fn is_served_by_head(&self) -> bool {
+        parts::NODES && matches!(self.hand_up, HandUp::All | HandUp::Shared)
     }
 
     /// True if requests about published names are handed up.

@@ -66,6 +66,18 @@ impl<S: Storage> Server<S> {
         Ok(())
     }
 
+    /// Has the owner take part in what concerns clients of the run that are no ranks of this server, such as
+    /// tools: names, as after [`hand_names_up`](Self::hand_names_up), events of PMIx clients, and new groups.
+    /// Fences and connections of the job end here, since all its ranks are members.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::NoSuch`] for an unknown job.
+    pub fn share_with_run(&mut self, job: JobId) -> Result<(), Misuse> {
+        self.shared.job_mut(job).ok_or(NO_JOB)?.share_with_run();
+        Ok(())
+    }
+
     /// Borrows the request of a session about a published name, until [`answer_name`](Self::answer_name).
     pub fn name_request(&self, session: SessionId) -> Option<Request<'_>> {
         self.held_request(session).filter(|request| {
@@ -76,9 +88,8 @@ impl<S: Storage> Server<S> {
         })
     }
 
-    /// At the head: executes a request of a process of another node. Lookups of PMIx clients that wait for
-    /// the name are not answered here; `PmixServer::answer_lookups` answers
-    /// those of the head's own.
+    /// At the head: executes a request of a process of another node. Lookups of PMIx clients that wait
+    /// for the name are not answered here; `PmixServer::answer_lookups` answers those of the head's own.
     pub fn serve_name(&mut self, by: ProcId, request: NameRequest<'_>) -> NameAnswer<'_> {
         let names = &mut self.shared.names;
         let response = match request {
@@ -154,8 +165,13 @@ impl<S: Storage> Server<S> {
 
 /// Stores a port until it is sent, in place of what an earlier lookup has left.
 fn keep_port<K: Kvs>(names: &mut K, service: &[u8], port: &[u8], by: ProcId) -> Response {
-    let kept = names.find(Keyspace::Names, service);
-    kept.into_iter().for_each(|id| names.remove(id));
+    if let Some(id) = names.find(Keyspace::Names, service) {
+        // The answer to an earlier lookup may not be sent yet.
+        if names.entry(id).is_some_and(|kept| kept.value == port) {
+            return Response::Port(id);
+        }
+        names.remove(id);
+    }
     let is_valid = check_service(service).is_ok() && port.len() <= VALUE_BYTES;
     let put =
         is_valid.then(|| names.put(Keyspace::Names, service, port, Visibility::Published(by)));

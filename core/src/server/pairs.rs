@@ -35,9 +35,8 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
     }
 
-    /// The value of `key` that every rank of the job reads: of the process manager, or put by a rank before
-    /// the
-    /// last fence. Keys of the ranks of one node have none.
+    /// The value of `key` that every rank of the job reads: of the process manager, or put by a rank
+    /// before the last fence. Keys of the ranks of one node have none.
     pub fn visible_value(&self, key: &[u8]) -> Option<&[u8]> {
         let found = self.look_up(None, Place::Job(None), key)?;
         self.kvs.entry(found).map(|entry| entry.value)

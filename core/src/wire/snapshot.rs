@@ -13,11 +13,9 @@
 //! ```
 //!
 //! Numbers have 4 bytes, little-endian. A key whose hash is `h` is in the first slot from `h` modulo the
-//! number
-//! of slots on, in the order of the slots and around the end, that is not taken by another key; a free slot
-//! ends
-//! the search. The hash is FNV-1a. Every number is checked against the length of the whole: bytes that are
-//! no generation give wrong or no pairs, and nothing outside of them is read.
+//! number of slots on, in the order of the slots and around the end, that is not taken by another key; a
+//! free slot ends the search. The hash is FNV-1a. Every number is checked against the length of the
+//! whole: bytes that are no generation give wrong or no pairs, and nothing outside of them is read.
 //!
 //! A batch is a sequence of messages, each behind its length in 4 bytes. Spec: `docs/snapshot.md`.
 

@@ -6,7 +6,7 @@ use crate::signals;
 use core::marker::PhantomData;
 use pmi_core::server::pmix::PmixStorage;
 use pmi_core::server::{Member, Storage};
-pub use pmi_link::heap::Slab;
+pub use pmi_link::heap::{Slab, UniqueSlots};
 use pmi_std::BoundedBuf;
 
 /// Storage types of a host's [`Server`](pmi_core::server::Server); `P` are those of the sessions of PMIx
@@ -20,7 +20,7 @@ impl<P: PmixStorage> Storage for Heap<P> {
     type Sessions<T: 'static> = Slab<T>;
     type Kvs = MapKvs;
     type Members = Vec<Member>;
-    type Jobs<T: 'static> = Slab<T>;
+    type Jobs<T: 'static> = UniqueSlots<T>;
     type Pmix = P;
 
     fn has_signal(name: &[u8]) -> bool {

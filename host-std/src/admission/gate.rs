@@ -37,10 +37,6 @@ pub(crate) struct LocalGate(UnixListener);
 
 impl TcpGate {
     /// Opens a socket at `address`, whose connections are judged by `policy`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     #[expect(clippy::disallowed_methods, reason = "the place where connections are judged")]
     pub(crate) fn open(address: SocketAddr, policy: Policy) -> io::Result<Self> {
         let socket = TcpListener::bind(address)?;
@@ -74,10 +70,6 @@ impl TcpGate {
 
 impl LocalGate {
     /// Opens a socket at `path`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     #[expect(clippy::disallowed_methods, reason = "the place where connections are judged")]
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let socket = UnixListener::bind(path)?;
@@ -87,10 +79,6 @@ impl LocalGate {
 
     /// Accepts the next connection of a program of this user, or of root, if there is one. Those of others
     /// are closed.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn accept(&self) -> io::Result<Option<UnixStream>> {
         loop {
             match self.0.accept() {

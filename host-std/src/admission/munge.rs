@@ -51,10 +51,6 @@ pub(crate) struct MungeVerifier {
 
 impl MungeVerifier {
     /// Prepares verification by the daemon at `socket`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn new(socket: PathBuf) -> io::Result<Self> {
         let wake = UnixStream::pair()?;
         wake.0.set_nonblocking(true)?;

@@ -27,10 +27,6 @@ pub(crate) struct Socket {
 ///
 /// A socket that was closed by its process stays in the kernel's tables for a while, as one of root. Its
 /// user is unknown.
-///
-/// # Errors
-///
-/// Errors of the system.
 pub(crate) fn socket(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Socket>> {
     let ends = [from, to].map(|end| SocketAddr::new(end.ip().to_canonical(), end.port()));
     if ends[0].is_ipv4() != ends[1].is_ipv4() {

@@ -81,10 +81,6 @@ pub(crate) fn identity(secret: &Secret, rank: u32, width: IdWidth) -> u64 {
 
 /// A new challenge for a peer that must know `secret`, if there is one. With `has_munge` a credential of
 /// munge is as good.
-///
-/// # Errors
-///
-/// Errors of the system's random source.
 pub(crate) fn challenge(secret: Option<&Secret>, has_munge: bool) -> io::Result<Option<Challenge>> {
     let Some(secret) = secret else { return Ok(None) };
     let challenge = Challenge::with_mutual(secret, Nonce::new(random::<NONCE_DIGITS>()?));

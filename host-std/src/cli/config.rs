@@ -42,7 +42,9 @@ pub(crate) struct Config {
     pub(crate) host: String,
     /// Name of the run, which begins the names of its jobs.
     pub(crate) run: String,
-    /// Hosts with ranks; `None` if all ranks are on this machine.
+    /// Hosts with ranks.
+    pub(crate) placed: Rc<PlacedHosts>,
+    /// The same if they are served by node servers; `None` if this process serves all ranks.
     pub(crate) hosts: Option<Rc<PlacedHosts>>,
     /// Number of this node among the hosts; `None` at the head of a run.
     pub(crate) node: Option<u32>,
@@ -99,10 +101,6 @@ impl Config {
     }
 
     /// Resolves `args` without the hosts in `excluded`, which cannot be used.
-    ///
-    /// # Errors
-    ///
-    /// As [`resolve`](Self::resolve).
     pub(crate) fn resolve_without(
         mut args: RunArgs,
         excluded: &[String],
@@ -160,16 +158,17 @@ impl Config {
         let own_name = hosts.own_name().to_owned();
         // Hosts are added to a run with a head only.
         let needs_head = settings.names.server.is_some() || settings.hosts.all_hosts;
-        let mut hosts = hosts.place(&counts, &settings.hosts, needs_head)?;
-        if hosts.is_some() && settings.watching.gdb.is_some() {
+        let mut placed = hosts.place(&counts, &settings.hosts)?;
+        let has_servers = needs_head || placed.hosts.iter().any(|name| *name != own_name);
+        if has_servers && settings.watching.gdb.is_some() {
             return Err(other(GDB_ON_HOSTS.to_owned()).into());
         }
-        let dial_in_node = match &mut hosts {
-            Some(placed) if callers > 0 || settings.job.websocket.is_some() => {
-                Some(placed.add_ranks(&own_name, callers).map_err(other)?)
-            }
-            _ => None,
-        };
+        let has_callers = callers > 0 || settings.job.websocket.is_some();
+        let dial_in_node =
+            has_callers.then(|| placed.add_ranks(&own_name, callers).map_err(other)).transpose()?;
+        let dial_in_node = dial_in_node.filter(|_| has_servers);
+        let placed = Rc::new(placed);
+        let hosts = has_servers.then(|| Rc::clone(&placed));
 
         let mut parts = Vec::new();
         let counted = { args.parts.iter().zip(counts) }.enumerate();
@@ -187,7 +186,8 @@ impl Config {
             settings.environment.pmi_libraries = Some(found.map_err(other)?);
         }
         if settings.environment.emulated.torch {
-            settings.environment.rendezvous = Some(rendezvous(&settings, &parts, hosts.as_ref())?);
+            settings.environment.rendezvous =
+                Some(rendezvous(&settings, &parts, hosts.as_deref())?);
         }
         let job = &settings.job;
         let secret = job.proof.secret_file.as_ref().map(|file| read_secret(file.as_os_str()));
@@ -209,13 +209,13 @@ impl Config {
             Some(_) => Binding::check(&settings.placement).map(|()| None),
         };
         let binding = binding.map_err(ConfigError::Binding)?.map(Arc::new);
-        let (hosts, node) = (hosts.map(Rc::new), None);
-        let nspace = None;
+        let (node, nspace) = (None, None);
         Ok(Self {
             ranks,
             parts,
             run: name_of_this_run(&host),
             host,
+            placed,
             hosts,
             node,
             listen,

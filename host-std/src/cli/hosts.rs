@@ -138,8 +138,7 @@ impl JobHosts {
         (!slots.is_empty()).then_some(all)
     }
 
-    /// Places `ranks` of each program. `None` if all of them are on this host, and no head is needed
-    /// (`needs_head`).
+    /// Places `ranks` of each program.
     ///
     /// # Errors
     ///
@@ -148,8 +147,7 @@ impl JobHosts {
         &self,
         ranks: &[u32],
         settings: &HostSettings,
-        needs_head: bool,
-    ) -> Result<Option<PlacedHosts>, UsageError> {
+    ) -> Result<PlacedHosts, UsageError> {
         let parts: Vec<PartHosts<'_>> = ranks
             .iter()
             .enumerate()
@@ -160,11 +158,7 @@ impl JobHosts {
             })
             .collect();
         let placed = place(&parts, settings.rank_map.as_ref(), settings.rules());
-        let placed = placed.map_err(|what| UsageError::Other { what })?;
-        let is_needed = |placed: &PlacedHosts| {
-            needs_head || placed.hosts.iter().any(|name| *name != self.own_name)
-        };
-        Ok(Some(placed).filter(is_needed))
+        placed.map_err(|what| UsageError::Other { what })
     }
 }
 

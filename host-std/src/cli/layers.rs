@@ -82,10 +82,6 @@ pub(crate) fn given(
 }
 
 /// Every setting, after all given options.
-///
-/// # Errors
-///
-/// Those of [`GivenOption::apply`].
 pub(crate) fn shown(given: &[GivenOption]) -> Result<Vec<ShownSetting>, UsageError> {
     let mut settings = Settings::default();
     let ungiven = |option: &'static OptionSpec| ShownSetting {

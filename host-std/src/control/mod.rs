@@ -1,7 +1,7 @@
 //! Other programs and a running launcher: status queries, and the files by which tools find it.
 //!
 //! ```text
-//! socket      server side: each connection receives the table of the run
+//! socket      server side: each connection receives the table of the run; status_server: when it is open
 //! query       client side: requests to all launchers of this user
 //! ps          'pmi-host ps': their tables
 //! stack       'pmi-host stack': stack traces of the ranks in these tables
@@ -17,3 +17,4 @@ mod query;
 pub(crate) mod rendezvous;
 pub(crate) mod socket;
 pub(crate) mod stack;
+pub(crate) mod status_server;

@@ -40,10 +40,6 @@ pub(crate) struct Rendezvous {
 
 impl Rendezvous {
     /// Writes the files of a server, by process and by namespace.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn open(&mut self, server: &ServerAddress) -> io::Result<()> {
         let text = content(&server.uri);
         let own = std::process::id().to_string();
@@ -71,10 +67,6 @@ impl Rendezvous {
     }
 
     /// Adds the file of a spawned job, and returns its path.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn add_job(&mut self, host: &str, nspace: &str, uri: &str) -> io::Result<PathBuf> {
         let path = self.directory.join(format!("pmix.{host}.tool.{nspace}"));
         self.write(path.clone(), &content(uri))?;

@@ -80,10 +80,6 @@ impl StatusSocket {
     }
 
     /// Accepts clients from the backlog while slots are free.
-    ///
-    /// # Errors
-    ///
-    /// Those of the poller.
     pub(crate) fn accept(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         let Some((_, answer)) = self.answer.clone() else { return Ok(()) };
         while let Some(place) = self.clients.iter().position(Option::is_none) {
@@ -102,10 +98,6 @@ impl StatusSocket {
     }
 
     /// Continues the answer to the client with this number.
-    ///
-    /// # Errors
-    ///
-    /// Those of the poller.
     pub(crate) fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
         let place = usize::try_from(number).ok().and_then(|place| self.clients.get_mut(place));
         if let Some(place) = place
@@ -118,10 +110,6 @@ impl StatusSocket {
     }
 
     /// Disconnects clients that have exceeded their time limit.
-    ///
-    /// # Errors
-    ///
-    /// Those of the poller.
     pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         for client in &mut self.clients {
             if client.as_ref().is_some_and(|client| now >= client.hang_up_at) {
@@ -152,10 +140,6 @@ impl StatusSocket {
     }
 
     /// Leaves clients in the backlog while the answer is made.
-    ///
-    /// # Errors
-    ///
-    /// Those of the poller.
     pub(crate) fn defer(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         self.pause(now + PATIENCE, poller)
     }
@@ -168,10 +152,6 @@ impl StatusSocket {
     }
 
     /// Accepts clients again.
-    ///
-    /// # Errors
-    ///
-    /// Those of the poller.
     pub(crate) fn resume(&mut self, poller: &Poller) -> io::Result<()> {
         match self.paused_until.take() {
             Some(_) => poller.add(Token::StatusSocket, &self.socket, Interest::Read),
@@ -216,6 +196,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 mod tests {
     use super::*;
     use std::io::Read;
+    use std::net::Shutdown;
     use tempfile::TempDir;
 
     /// A socket in a directory that it creates below the returned one.
@@ -265,7 +246,8 @@ mod tests {
         poller.wait(Some(now), &mut ready).unwrap();
         assert_eq!(ready, [Token::StatusSocket]);
         // The next ones in the backlog are served, and a closed one frees its slot.
-        drop(slow);
+        // A process that another test starts just now may have a copy of each for a moment.
+        slow.iter().for_each(|slow| _ = slow.shutdown(Shutdown::Both));
         control.accept(later, &poller).unwrap();
         for number in 0..3 {
             control.ready(number, &poller).unwrap();

@@ -58,10 +58,6 @@ pub(crate) enum DemoError {
 /// Runs one rank; rank 0 writes the table to `out`.
 ///
 /// Without a launcher it is a singleton, which talks to no server.
-///
-/// # Errors
-///
-/// [`DemoError`].
 pub(crate) fn run_rank(out: &mut impl Write) -> Result<(), DemoError> {
     let own = DemoCard { pid: std::process::id(), host: table::host_name() };
     let Some(Member { mut pmi, rank, size, .. }) = pmi_std::connect()? else {

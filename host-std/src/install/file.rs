@@ -82,10 +82,6 @@ impl InstallFile {
 }
 
 /// Fingerprint of what is at `path`; `None` if there is nothing.
-///
-/// # Errors
-///
-/// It cannot be read.
 pub(super) fn fingerprint_at(path: &Path) -> io::Result<Option<String>> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,

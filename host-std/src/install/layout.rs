@@ -12,10 +12,6 @@ use std::path::{Path, PathBuf};
 /// Shape: `bin` with the program and `links` to it, `share/man`, completions where the shells look for
 /// them, a modulefile that names `prefix`, and what accompanies the program in `release`: the C libraries,
 /// their headers and the documentation.
-///
-/// # Errors
-///
-/// A file cannot be read.
 pub(super) fn files(
     pages: &CommandPages,
     (program, release): (&Path, Option<&Path>),

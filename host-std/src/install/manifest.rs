@@ -49,10 +49,6 @@ impl Manifest {
     }
 
     /// True if the file at `path` below `root` is as it was installed.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be read.
     pub(super) fn is_unchanged(&self, root: &Path, path: &Path) -> io::Result<bool> {
         let found = fingerprint_at(&root.join(path))?;
         Ok(found.is_some() && found.as_ref() == self.0.get(path))
@@ -60,10 +56,6 @@ impl Manifest {
 }
 
 /// Removes a file, and then the directories above it that are empty, up to `root`.
-///
-/// # Errors
-///
-/// The file cannot be removed.
 pub(super) fn remove(root: &Path, path: &Path) -> io::Result<()> {
     match fs::remove_file(root.join(path)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -15,6 +15,7 @@ use signal_hook::consts::{
     SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
 use signal_hook::low_level::emulate_default_handler;
+use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
 
@@ -87,8 +88,7 @@ impl Signals {
         Ok(Self { source, forwarded: forwarded.to_vec() })
     }
 
-    /// Signals that have arrived, in a form that can be forwarded.
-    pub(crate) fn arrived(&mut self) -> impl Iterator<Item = Arrived> {
+    fn read(&mut self) -> impl Iterator<Item = Arrived> {
         let next = || self.source.read_signal().ok().flatten();
         std::iter::from_fn(next).filter_map(|info| {
             let signal = Signal::from_named_raw(info.ssi_signo.cast_signed())?;
@@ -96,8 +96,28 @@ impl Signals {
         })
     }
 
+    /// Signals that have arrived, in a form that can be forwarded, each with its meaning.
+    pub(crate) fn arrived(&mut self) -> VecDeque<(Arrived, Meaning)> {
+        let all: Vec<Arrived> = self.read().collect();
+        all.into_iter().map(|arrived| (arrived, self.meaning(arrived.signal))).collect()
+    }
+
+    /// Stops this process, until it is continued. Signals that arrive before are added to `later`: with
+    /// `SIGCONT` among them this process goes on at once, since stopping would discard it and no other would
+    /// come.
+    pub(crate) fn stand_still(
+        &mut self,
+        later: &mut VecDeque<(Arrived, Meaning)>,
+    ) -> io::Result<()> {
+        later.extend(self.arrived());
+        match later.iter().any(|(arrived, _)| arrived.signal == Signal::CONT) {
+            true => Ok(()),
+            false => stand_still(),
+        }
+    }
+
     /// Meaning of `signal` for the launcher.
-    pub(crate) fn meaning(&self, signal: Signal) -> Meaning {
+    fn meaning(&self, signal: Signal) -> Meaning {
         match signal.as_raw() {
             SIGINT | SIGTERM | SIGHUP | SIGQUIT => Meaning::End,
             forwarded if self.forwarded.contains(&forwarded) => Meaning::Forward,
@@ -137,7 +157,7 @@ fn is_for_group(info: &signalfd_siginfo) -> bool {
 
 /// Stops this process, until it is continued. The system does not stop it in an orphaned process group,
 /// since no shell could continue it. An outer launcher that runs this one as a rank can continue it.
-pub(crate) fn stand_still() -> io::Result<()> {
+fn stand_still() -> io::Result<()> {
     if std::env::var_os(RUN).is_some() {
         return Ok(raise(NixSignal::SIGSTOP)?);
     }

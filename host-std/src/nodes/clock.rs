@@ -1,9 +1,9 @@
 //! Difference between the clocks of a node and of the head, for the times of a trace.
 //!
-//! The agent sends its time several times, and the head answers with its own. The answer was made between the
-//! two times of the agent, so each exchange bounds the difference on both sides.
+//! The node sends its time several times, and the head answers with its own. The answer was made between the
+//! two times of the node, so each exchange bounds the difference on both sides.
 
-/// Exchanges of an agent with its head.
+/// Exchanges of a node with its head.
 #[derive(Debug)]
 pub(crate) struct ClockSync {
     state: SyncState,
@@ -27,7 +27,12 @@ impl ClockSync {
         Self { state: SyncState::Due, left: EXCHANGES, bounds: (i64::MIN, i64::MAX) }
     }
 
-    /// True if a request is to be sent, with the time `now_ns` of the agent.
+    /// The clock of the same process.
+    pub(crate) const fn same() -> Self {
+        Self { state: SyncState::Due, left: 0, bounds: (0, 0) }
+    }
+
+    /// True if a request is to be sent, with the time `now_ns` of the node.
     pub(crate) fn poll_request(&mut self, now_ns: u64) -> bool {
         let is_due = self.left > 0 && self.state == SyncState::Due;
         if is_due {
@@ -49,7 +54,7 @@ impl ClockSync {
         self.bounds = (least.max(from(now_ns)), most.min(from(sent_ns)));
     }
 
-    /// Difference to be added to times of the agent, once all exchanges have ended.
+    /// Difference to be added to times of the node, once all exchanges have ended.
     ///
     /// It is 0 if the exchanges allow that: then both may be processes of one machine, whose times need an
     /// exact order.

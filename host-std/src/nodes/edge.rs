@@ -1,9 +1,9 @@
 //! Connection to another node server: socket, handshake, records, and what waits to be written.
 
-use super::handshake::{Handshake, HandshakeError, LinkSide};
-use super::key::RunKey;
+use super::handshake::{FindKey, Handshake, HandshakeError, KeyId, KnownKey};
+use super::key::LinkKey;
 use super::peer_host::ReceivedSegments;
-use super::record::{CONTENT_MAX, RecordError, RecordReader, RecordWriter};
+use super::record::{CONTENT_MAX, RecordError, Records};
 use crate::poller::{Interest, Poller, Token};
 use crate::random::random;
 use crate::server::listen::keep_alive;
@@ -39,7 +39,11 @@ pub(super) struct Edge {
 #[derive(Debug)]
 enum EdgeState {
     Handshake(Handshake),
-    Records { reader: RecordReader, writer: RecordWriter },
+    /// The key is proved.
+    Established {
+        key: KeyId,
+        records: Records,
+    },
 }
 
 /// End of a connection.
@@ -49,7 +53,10 @@ pub(crate) enum EdgeError {
     #[error("closed the connection")]
     Closed,
     /// The other end has closed it in the handshake; a side that rejects a proof does so.
-    #[error("closed the connection during the handshake; the key may be that of another run")]
+    #[error(
+        "closed the connection during the handshake; the key may be that of another run, or its host has \
+         joined"
+    )]
     ClosedEarly,
     /// Error of the system.
     #[error("{0}")]
@@ -75,13 +82,14 @@ pub(super) enum EdgeProgress {
 }
 
 impl Edge {
-    /// Takes a connection that was accepted by a [prepared](prepare) socket, and begins the handshake.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
-    pub(super) fn accepted(stream: TcpStream, peer: SocketAddr, key: &RunKey) -> io::Result<Self> {
-        let mut edge = Self::new(stream, peer, LinkSide::Acceptor, key)?;
+    /// Takes a connection that was accepted by a [prepared](prepare) socket, and begins the handshake: with
+    /// the key `plain` and no encryption, or else with one that [`read`](Self::read) finds.
+    pub(super) fn accepted(
+        stream: TcpStream,
+        peer: SocketAddr,
+        plain: Option<&LinkKey>,
+    ) -> io::Result<Self> {
+        let mut edge = Self::new(stream, peer, Handshake::acceptor(plain, random()?));
         // The socket has room for that; a connection that is lost already is reported when it is read.
         let _ = edge.flush();
         Ok(edge)
@@ -94,7 +102,7 @@ impl Edge {
     /// Errors of the system; some of the connection itself are reported later, by [`read`](Self::read).
     pub(super) fn connect(
         peer: SocketAddr,
-        (key, timeout): (&RunKey, Duration),
+        (key, timeout): (KnownKey, Duration),
     ) -> io::Result<Self> {
         let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -106,12 +114,11 @@ impl Edge {
         };
         let stream = TcpStream::from(socket);
         prepare(&stream, timeout)?;
-        let edge = Self::new(stream, peer, LinkSide::Initiator, key)?;
+        let edge = Self::new(stream, peer, Handshake::initiator(key, random()?));
         Ok(Self { is_connecting, ..edge })
     }
 
-    fn new(stream: TcpStream, peer: SocketAddr, side: LinkSide, key: &RunKey) -> io::Result<Self> {
-        let handshake = Handshake::new(side, key.clone(), random()?);
+    fn new(stream: TcpStream, peer: SocketAddr, handshake: Handshake) -> Self {
         let mut edge = Self {
             stream,
             peer,
@@ -125,24 +132,16 @@ impl Edge {
             watched: None,
         };
         edge.collect_handshake();
-        Ok(edge)
+        edge
     }
 
     /// Address of this end.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(super) fn local_address(&self) -> io::Result<SocketAddr> {
         self.stream.local_addr()
     }
 
     /// Keeps the connection for as long as both processes do: one that is stopped reads nothing, and from
     /// then on only its owner decides what that means, by what the [host answers](Self::poll_answer).
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(super) fn keep(&self) -> io::Result<()> {
         Ok(set_tcp_user_timeout(&self.stream, 0)?)
     }
@@ -173,11 +172,20 @@ impl Edge {
 
     /// True once both sides have proved the key.
     pub(super) const fn is_established(&self) -> bool {
-        matches!(self.state, EdgeState::Records { .. })
+        matches!(self.state, EdgeState::Established { .. })
+    }
+
+    /// The key that both sides have proved.
+    pub(super) const fn proved(&self) -> Option<KeyId> {
+        match &self.state {
+            EdgeState::Handshake(_) => None,
+            EdgeState::Established { key, .. } => Some(*key),
+        }
     }
 
     /// Reads what is there, up to one `scratch`, and hands the content of each complete record to
-    /// `handle`, which gets no further one after an error.
+    /// `handle`, which gets no further one after an error. `find` finds the key of a connection that was
+    /// accepted.
     ///
     /// # Errors
     ///
@@ -185,6 +193,7 @@ impl Edge {
     pub(super) fn read(
         &mut self,
         scratch: &mut [u8],
+        find: FindKey<'_>,
         mut handle: impl FnMut(&[u8]) -> Result<(), EdgeError>,
     ) -> Result<EdgeProgress, EdgeError> {
         if self.is_connecting {
@@ -211,19 +220,19 @@ impl Edge {
         let mut bytes = &scratch[..len_bytes];
         let mut progress = EdgeProgress::Waiting;
         if let EdgeState::Handshake(handshake) = &mut self.state {
-            let taken = handshake.receive(bytes);
+            let taken = handshake.receive(bytes, find);
             // A side that is rejected may read the version of this one.
             self.collect_handshake();
             bytes = &bytes[taken?..];
-            if let EdgeState::Handshake(handshake) = &self.state
-                && let Some((reader, writer)) = handshake.records()
+            if let EdgeState::Handshake(handshake) = &mut self.state
+                && let Some((key, records)) = handshake.take_records()
             {
-                self.state = EdgeState::Records { reader, writer };
+                self.state = EdgeState::Established { key, records };
                 progress = EdgeProgress::Established;
             }
         }
-        if let EdgeState::Records { reader, .. } = &mut self.state {
-            while let Some(content) = reader.read(&mut bytes)? {
+        if let EdgeState::Established { records, .. } = &mut self.state {
+            while let Some(content) = records.read(&mut bytes)? {
                 handle(content)?;
             }
         }
@@ -248,8 +257,8 @@ impl Edge {
 
     /// Adds content to the output, as records. Before the end of the handshake it is lost.
     pub(super) fn send(&mut self, content: &[u8]) {
-        if let EdgeState::Records { writer, .. } = &mut self.state {
-            writer.write(content, &mut self.output);
+        if let EdgeState::Established { records, .. } = &mut self.state {
+            records.write(content, &mut self.output);
         }
     }
 
@@ -276,10 +285,6 @@ impl Edge {
     }
 
     /// Watches the socket for what can be done next.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(super) fn watch(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
         let wanted = match self.is_connecting {
             true => Some(Interest::Write),
@@ -289,10 +294,6 @@ impl Edge {
     }
 
     /// Ends the watch, so that another poller can begin one.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(super) fn unwatch(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
         poller.rewatch(token, &self.stream, (&mut self.watched, None))
     }
@@ -309,10 +310,6 @@ impl Edge {
 /// small messages, and an end of the connection when the other machine has been silent for `timeout`, whether
 /// anything was sent to it or not. Until it is [kept](Edge::keep), it ends as well when the other process has
 /// taken nothing for that time.
-///
-/// # Errors
-///
-/// Errors of the system.
 pub(super) fn prepare(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
     let socket = socket.as_fd();
     set_tcp_nodelay(socket, true)?;
@@ -341,13 +338,18 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(5);
 
-    fn pair(keys: [&RunKey; 2]) -> [Edge; 2] {
+    fn pair(key: KnownKey) -> [Edge; 2] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let initiator = Edge::connect(address, (keys[0], TIMEOUT)).unwrap();
+        let initiator = Edge::connect(address, (key, TIMEOUT)).unwrap();
         let (stream, from) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        [initiator, Edge::accepted(stream, from, keys[1]).unwrap()]
+        [initiator, Edge::accepted(stream, from, None).unwrap()]
+    }
+
+    /// Finds the key of an attachment, whichever node names it.
+    fn find(key: &LinkKey) -> impl Fn(KeyId) -> Result<LinkKey, HandshakeError> {
+        move |_| Ok(key.clone())
     }
 
     #[test]
@@ -373,6 +375,7 @@ mod tests {
     /// Serves both ends until `until` holds, or one of them fails.
     fn drive(
         edges: &mut [Edge; 2],
+        key: &LinkKey,
         received: &mut [Vec<u8>; 2],
         mut until: impl FnMut(&[Edge; 2], &[Vec<u8>; 2]) -> bool,
     ) -> Result<(), (usize, EdgeError)> {
@@ -384,7 +387,7 @@ mod tests {
                     received[at].extend(content);
                     Ok(())
                 };
-                edge.read(&mut scratch, take).map_err(|error| (at, error))?;
+                edge.read(&mut scratch, &find(key), take).map_err(|error| (at, error))?;
             }
             std::thread::yield_now();
         }
@@ -393,9 +396,10 @@ mod tests {
 
     #[test]
     fn content_arrives_in_order_and_output_is_bounded() {
-        let key = RunKey::generate().unwrap();
-        let (mut edges, mut received) = (pair([&key; 2]), [const { Vec::new() }; 2]);
-        drive(&mut edges, &mut received, |edges, _| edges.iter().all(Edge::is_established))
+        let key = LinkKey::generate().unwrap();
+        let (mut edges, mut received) =
+            (pair(KnownKey::attachment(5, &key)), [const { Vec::new() }; 2]);
+        drive(&mut edges, &key, &mut received, |edges, _| edges.iter().all(Edge::is_established))
             .unwrap();
         let mut sent = Vec::new();
         while edges[0].has_room() {
@@ -406,7 +410,7 @@ mod tests {
         assert!(sent.len() < OUTPUT_MAX + 10_000 && edges[0].has_output());
         edges[1].send(b"up");
         let all = sent.len();
-        drive(&mut edges, &mut received, |_, received| {
+        drive(&mut edges, &key, &mut received, |_, received| {
             received[1].len() == all && received[0].len() == 2
         })
         .unwrap();
@@ -416,16 +420,17 @@ mod tests {
 
     #[test]
     fn connection_to_a_process_that_reads_nothing_stays_while_its_host_answers() {
-        let key = RunKey::generate().unwrap();
+        let key = LinkKey::generate().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let second = Duration::from_secs(1);
         prepare(&listener, second).unwrap();
-        let initiator = Edge::connect(listener.local_addr().unwrap(), (&key, second)).unwrap();
+        let known = KnownKey::plain(&key);
+        let initiator = Edge::connect(listener.local_addr().unwrap(), (known, second)).unwrap();
         let (stream, from) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let mut edges = [initiator, Edge::accepted(stream, from, &key).unwrap()];
+        let mut edges = [initiator, Edge::accepted(stream, from, Some(&key)).unwrap()];
         let mut received = [const { Vec::new() }; 2];
-        drive(&mut edges, &mut received, |edges, _| edges.iter().all(Edge::is_established))
+        drive(&mut edges, &key, &mut received, |edges, _| edges.iter().all(Edge::is_established))
             .unwrap();
         let edge = &mut edges[0];
         edge.keep().unwrap();
@@ -447,15 +452,16 @@ mod tests {
 
     #[test]
     fn wrong_key_ends_the_connection_at_both_ends() {
-        let keys = [(); 2].map(|()| RunKey::generate().unwrap());
-        let (mut edges, mut received) = (pair([&keys[0], &keys[1]]), [const { Vec::new() }; 2]);
-        let ended = drive(&mut edges, &mut received, |_, _| false).unwrap_err();
+        let keys = [(); 2].map(|()| LinkKey::generate().unwrap());
+        let (mut edges, mut received) =
+            (pair(KnownKey::attachment(5, &keys[0])), [const { Vec::new() }; 2]);
+        let ended = drive(&mut edges, &keys[1], &mut received, |_, _| false).unwrap_err();
         assert!(matches!(ended, (1, EdgeError::Handshake(HandshakeError::Proof))), "{ended:?}");
         let [mut initiator, acceptor] = edges;
         drop(acceptor);
         let mut scratch = [0; 64];
         let ended = loop {
-            match initiator.read(&mut scratch, |_| Ok(())) {
+            match initiator.read(&mut scratch, &find(&keys[0]), |_| Ok(())) {
                 Ok(_) => std::thread::yield_now(),
                 Err(error) => break error,
             }
@@ -469,10 +475,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        let key = RunKey::generate().unwrap();
-        let refused = match Edge::connect(address, (&key, TIMEOUT)) {
+        let key = LinkKey::generate().unwrap();
+        let refused = match Edge::connect(address, (KnownKey::start(&key), TIMEOUT)) {
             Ok(mut edge) => loop {
-                match edge.read(&mut [0; 64], |_| Ok(())) {
+                match edge.read(&mut [0; 64], &find(&key), |_| Ok(())) {
                     Ok(_) => std::thread::yield_now(),
                     Err(EdgeError::Io(error)) => break error,
                     Err(other) => panic!("{other}"),

@@ -12,6 +12,7 @@
 //! [`NodeGreeting::Welcome`], are the byte stream of the tree.
 
 use super::check_program::ProgramToCheck;
+use super::key::ChannelKeys;
 use super::starter::StarterCommand;
 use super::starter::pool::StarterEnd;
 use pmi_tree::TreeStart;
@@ -92,6 +93,8 @@ pub(crate) struct NodePlace {
     pub(crate) ancestors: Vec<(u32, SocketAddr)>,
     /// Reason for which the node was started.
     pub(crate) task: NodeTask,
+    /// Keys for its connections from now on; `None` without encryption, where it keeps that of the run.
+    pub(crate) keys: Option<Box<ChannelKeys>>,
 }
 
 /// State in which a node begins that joins a run that has begun: [`TreeStart`] as a message.
@@ -176,6 +179,7 @@ impl NodeHello {
 
 #[cfg(test)]
 mod tests {
+    use super::super::key::LinkKey;
     use super::*;
 
     fn hello() -> NodeHello {
@@ -191,6 +195,7 @@ mod tests {
 
     #[test]
     fn greetings_are_read_as_they_were_written_and_only_whole() {
+        let keys = ChannelKeys::of(&LinkKey::generate().unwrap(), 7, [1].into_iter());
         let place = NodePlace {
             node: 7,
             nodes: 9,
@@ -200,10 +205,13 @@ mod tests {
             start: Some(StartMessage { received: [3, 0], ended: 2, growths: vec![(8, 1)] }),
             ancestors: vec![(1, "10.0.0.1:400".parse().unwrap())],
             task: NodeTask::Check { program: None },
+            keys: Some(Box::new(keys)),
         };
+        let plain = NodePlace { keys: None, ..place.clone() };
         for greeting in [
             NodeGreeting::Join(hello()),
             NodeGreeting::Place(place),
+            NodeGreeting::Place(plain),
             NodeGreeting::Refused("no".to_owned()),
             NodeGreeting::Attach { node: 7 },
             NodeGreeting::Welcome,
@@ -214,6 +222,7 @@ mod tests {
                 nodes: vec![9],
                 sends_program: true,
                 is_srun: true,
+                key: Some(LinkKey::generate().unwrap()),
             }),
             NodeGreeting::Started { node: 9 },
             NodeGreeting::StarterEnded(StarterEnd {

@@ -2,6 +2,7 @@
 //! none does; those whose start was slow join one by one, when they come.
 
 use super::failed_host::FailedHost;
+use super::key::StartKeys;
 use super::network::roster::CANDIDATES;
 use super::start::{NodeServers, StartEvent};
 use super::start_progress::FailedStarts;
@@ -20,6 +21,7 @@ pub(super) struct HostStarter {
     pub(super) starter: Starter,
     /// Words of a node server.
     pub(super) words: Vec<String>,
+    keys: StartKeys,
     pub(super) relay_to: Option<SocketAddr>,
     pub(super) settings: NodeSettings,
     /// Hosts that are being added for a spawn.
@@ -34,12 +36,14 @@ impl HostStarter {
     /// A starter with the words of a node server. No host is being added.
     pub(super) fn new(
         (starter, words): (Starter, Vec<String>),
+        keys: StartKeys,
         relay_to: Option<SocketAddr>,
         settings: NodeSettings,
     ) -> Self {
         Self {
             starter,
             words,
+            keys,
             relay_to,
             settings,
             growth: None,
@@ -166,13 +170,16 @@ impl NodeServers {
 
     /// Starts node servers on further hosts, which are candidates for the tree.
     fn start_further(&mut self, names: &[String]) -> Result<Vec<StarterHost>, String> {
-        let HostStarter { starter, words, relay_to, settings, .. } = &self.for_hosts;
+        let HostStarter { starter, words, keys, relay_to, settings, .. } = &self.for_hosts;
         let mut hosts = StarterHost::all(names, settings, |name| std::env::var(name).ok());
         let first = self.network.propose(names);
         hosts.iter_mut().for_each(|host| host.node += first - 1);
         let is_staged = settings.staging.has_launcher;
         let node = NodeCommand { words, is_staged, relay_to: *relay_to };
-        let commands = starter.commands(&hosts, &node)?;
+        let mut commands = starter.commands(&hosts, &node)?;
+        for (key, nodes) in keys.assign(&hosts, &mut commands) {
+            self.network.expect(&key, &nodes);
+        }
         let is_manual = starter.is_manual();
         for host in hosts.iter().filter(|_| is_manual) {
             let instruction = self.instruction(host);
@@ -184,10 +191,6 @@ impl NodeServers {
 
     /// Takes the hosts of [`add_hosts`](Self::add_hosts), which have [joined](StartEvent::HostsJoined), into
     /// the tree. Operations of jobs from `first_job` on wait for them. Messages may be sent to them at once.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(crate) fn admit(
         &mut self,
         first_job: u32,
@@ -198,10 +201,6 @@ impl NodeServers {
     }
 
     /// The same for one host of [`await_hosts`](Self::await_hosts).
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(crate) fn admit_late(
         &mut self,
         candidate: u32,
@@ -238,20 +237,12 @@ impl NodeServers {
 
     /// Adds the hosts of [`add_hosts`](Self::add_hosts) no more: ends their starters, and closes the
     /// connections of those that have joined.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(crate) fn withdraw(&mut self, poller: &Poller) -> io::Result<()> {
         let hosts = self.for_hosts.growth.take().map(|growth| growth.hosts);
         self.withdraw_hosts(&hosts.unwrap_or_default(), poller)
     }
 
     /// Adds no hosts any more.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(crate) fn withdraw_all(&mut self, poller: &Poller) -> io::Result<()> {
         let late = std::mem::take(&mut self.for_hosts.late);
         self.withdraw_hosts(&late, poller)?;
@@ -295,10 +286,6 @@ impl NodeServers {
     }
 
     /// Decides about hosts that are being added.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(super) fn check_growth(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         let failed = std::mem::take(&mut self.for_hosts.failed);
         self.withdraw_hosts(&failed, poller)?;

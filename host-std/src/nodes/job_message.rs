@@ -1,4 +1,4 @@
-//! Description of a job for the agents on its nodes: the same bytes for all of them, whose size depends on
+//! Description of a job for its nodes: the same bytes for all of them, whose size depends on
 //! programs, hosts and runs of ranks, and not on the number of ranks.
 
 use super::stage::{SentPrograms, StagedPrograms};
@@ -94,6 +94,8 @@ pub(crate) struct ExchangeMessage {
 /// Supervision of the ranks of a job on each node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Supervision {
+    /// Time limit of the run.
+    pub(crate) timeout: Option<Duration>,
     /// Time without progress after which a node with waiting ranks reports it to the head.
     pub(crate) standstill: Option<Duration>,
     /// Effect of the failure of one rank on the others.
@@ -352,6 +354,7 @@ pub(super) mod tests {
                 },
             },
             supervision: Supervision {
+                timeout: Some(Duration::from_secs(9)),
                 standstill: Some(Duration::from_secs(10)),
                 on_exit_error: OnExitError::Ignore,
                 on_singletons: OnSingletons::Ignore,

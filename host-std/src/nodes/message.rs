@@ -1,4 +1,4 @@
-//! Messages between the head of a run and the agents on its nodes, as bodies of the tree's messages.
+//! Messages between the head of a run and its nodes, as bodies of the tree's messages.
 //!
 //! Wire: postcard; the first byte is the number of the variant. Both sides are the same version of this
 //! program, which the handshake has checked, so there is no version here.
@@ -11,32 +11,28 @@ use super::node_report::{NodeReport, ReportRequest};
 use super::spawn_message::{SpawnMessage, SpawnNotice};
 use super::stage::ProgramPiece;
 use crate::byte_vec;
+use crate::launch::signal::Arrived;
 use crate::launch::start::process::ProcessEnd;
 use crate::operation::{OperationReply, OperationRequest};
 use crate::server::flush::Traffic;
 use crate::stream::Stream;
 use crate::verdict::{Failure, PmiPhase};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-/// Message of the head to agents.
+/// Message of the head to nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum HeadMessage {
+pub(crate) enum ToNode {
     /// Piece of a program of the job that follows.
     Program(ProgramPiece),
     /// Starts the ranks of the receiving node.
     Job(Box<JobMessage>),
     /// Forwards a signal to all ranks.
-    Forward {
-        /// Number of the signal.
-        signal: i32,
-    },
+    Forward(SignalMessage),
     /// Forwards a signal that requests the end; bad ends of ranks are its consequence from now on.
-    ForwardEnd {
-        /// Number of the signal.
-        signal: i32,
-    },
-    /// Stops all ranks.
-    Stop,
+    ForwardEnd(SignalMessage),
+    /// Stops all ranks, as this signal requests.
+    Stop(SignalMessage),
     /// Continues all ranks.
     Resume,
     /// Asks all ranks to terminate, and kills them after the grace period.
@@ -46,7 +42,7 @@ pub(crate) enum HeadMessage {
     },
     /// Kills all ranks.
     Kill,
-    /// Input for the readers of the node, after [`AgentMessage::InputWanted`].
+    /// Input for the readers of the node, after [`ToRun::InputWanted`].
     Input(#[serde(with = "byte_vec")] Vec<u8>),
     /// End of the input.
     InputEnded,
@@ -69,7 +65,7 @@ pub(crate) enum HeadMessage {
     FenceEntered(FenceNumber),
     /// Requests the state of ranks.
     Report(ReportRequest),
-    /// Ends the agent. No rank is left.
+    /// Ends the node. No rank is left.
     Finish,
     /// Operation of ranks on several nodes.
     Operation(OperationReply),
@@ -102,7 +98,7 @@ pub(crate) enum HeadMessage {
     },
     /// Further records of the run, for the pages that observe it.
     Records(#[serde(with = "byte_vec")] Vec<u8>),
-    /// Answer to [`AgentMessage::Clock`].
+    /// Answer to [`ToRun::Clock`].
     Clock {
         /// The time of the request.
         sent_ns: u64,
@@ -111,11 +107,21 @@ pub(crate) enum HeadMessage {
         /// Units: nanoseconds of its monotonic clock.
         head_ns: u64,
     },
+    /// Asks for what a rank has written, since text of others waits for the end of its line. Its end in the
+    /// output is [`OutputRecord::UpToDate`](crate::stdio::record::OutputRecord::UpToDate).
+    WantLine {
+        /// The job.
+        job: u32,
+        /// The rank.
+        rank: u32,
+        /// The stream.
+        stream: Stream,
+    },
 }
 
-/// Message of an agent to the head.
+/// Message of a node to the head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum AgentMessage {
+pub(crate) enum ToRun {
     /// The next ranks of a job on the node were started, in ascending order, as these processes.
     Started {
         /// The job.
@@ -131,7 +137,7 @@ pub(crate) enum AgentMessage {
         job: u32,
         /// Cause.
         failure: Failure,
-        /// Number of output messages that the agent had sent before.
+        /// Number of output messages that the node had sent before.
         outputs: u64,
     },
     /// Output of ranks: [`OutputRecord`](crate::stdio::record::OutputRecord)s, one after the other.
@@ -153,11 +159,15 @@ pub(crate) enum AgentMessage {
     },
     /// Ranks of the node wait, and none has made progress for a while.
     Standstill,
+    /// A signal to the node requests a report of the state of the run.
+    StateWanted,
+    /// In the process of the run: the terminal of the user is raw for this rank, or for none.
+    Terminal(Option<u32>),
     /// State of ranks.
     Report(NodeReport),
     /// All ranks of the node have ended.
     Quiet {
-        /// Number of output messages that the agent has sent; no other follows, unless a job is spawned.
+        /// Number of output messages that the node has sent; no other follows, unless a job is spawned.
         outputs: u64,
         /// Number of jobs that it knows.
         jobs: u32,
@@ -180,7 +190,7 @@ pub(crate) enum AgentMessage {
     },
     /// Requests the time of the head, for a trace.
     Clock {
-        /// Time of the agent.
+        /// Time of the node.
         ///
         /// Units: nanoseconds of its monotonic clock.
         sent_ns: u64,
@@ -212,6 +222,34 @@ pub(crate) enum AgentMessage {
         #[serde(with = "byte_vec")]
         records: Vec<u8>,
     },
+}
+
+/// A signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SignalMessage {
+    /// Its number.
+    pub(crate) signal: i32,
+    /// True if the system has sent it to the process group of the receiving process as well.
+    pub(crate) is_for_group: bool,
+}
+
+impl SignalMessage {
+    /// A signal to one process.
+    pub(crate) const fn alone(signal: i32) -> Self {
+        Self { signal, is_for_group: false }
+    }
+
+    /// The signal; `None` for a number without one.
+    pub(crate) fn arrived(self) -> Option<Arrived> {
+        let Self { signal, is_for_group } = self;
+        Some(Arrived { signal: Signal::from_named_raw(signal)?, is_for_group })
+    }
+}
+
+impl From<Arrived> for SignalMessage {
+    fn from(Arrived { signal, is_for_group }: Arrived) -> Self {
+        Self { signal: signal.as_raw(), is_for_group }
+    }
 }
 
 /// End of a rank.
@@ -266,7 +304,7 @@ pub(crate) struct FenceNumber {
     pub(crate) number: u32,
 }
 
-impl HeadMessage {
+impl ToNode {
     /// Reads a body; `None` if it is malformed.
     pub(crate) fn read(body: &[u8]) -> Option<Self> {
         whole(body)
@@ -278,7 +316,7 @@ impl HeadMessage {
     }
 }
 
-impl AgentMessage {
+impl ToRun {
     /// Reads a body; `None` if it is malformed.
     pub(crate) fn read(body: &[u8]) -> Option<Self> {
         whole(body)
@@ -354,47 +392,47 @@ mod tests {
         NodeReport { number: 5, jobs: vec![job] }
     }
 
-    fn of_head() -> Vec<HeadMessage> {
+    fn of_head() -> Vec<ToNode> {
         let mut all = vec![
-            HeadMessage::Job(Box::new(job())),
-            HeadMessage::Forward { signal: 12 },
-            HeadMessage::ForwardEnd { signal: 2 },
-            HeadMessage::Stop,
-            HeadMessage::Resume,
-            HeadMessage::Terminate { code: -1 },
-            HeadMessage::Kill,
-            HeadMessage::Input(b"a\0b".to_vec()),
-            HeadMessage::InputEnded,
-            HeadMessage::TerminalSize { rows: 24, columns: 300 },
-            HeadMessage::CloseOutput(Stream::Err),
-            HeadMessage::SendEarlier { node: 4, ended: 3 },
-            HeadMessage::Earlier { job: 1, data: b"records".to_vec() },
-            HeadMessage::EarlierEnded,
-            HeadMessage::RankGone(RankGone { job: 1, rank: 3, fence: 1 << 20 }),
-            HeadMessage::Failed(FailedRanks {
+            ToNode::Job(Box::new(job())),
+            ToNode::Forward(SignalMessage::alone(12)),
+            ToNode::ForwardEnd(SignalMessage { signal: 2, is_for_group: true }),
+            ToNode::Stop(SignalMessage::alone(20)),
+            ToNode::Resume,
+            ToNode::Terminate { code: -1 },
+            ToNode::Kill,
+            ToNode::Input(b"a\0b".to_vec()),
+            ToNode::InputEnded,
+            ToNode::TerminalSize { rows: 24, columns: 300 },
+            ToNode::CloseOutput(Stream::Err),
+            ToNode::SendEarlier { node: 4, ended: 3 },
+            ToNode::Earlier { job: 1, data: b"records".to_vec() },
+            ToNode::EarlierEnded,
+            ToNode::RankGone(RankGone { job: 1, rank: 3, fence: 1 << 20 }),
+            ToNode::Failed(FailedRanks {
                 job: 0,
                 all: vec![1, 7],
                 new: vec![(7, ProcessEnd::Exited(3), PmiPhase::Open)],
             }),
-            HeadMessage::NodeLost(2),
-            HeadMessage::FenceEntered(FenceNumber { job: 1, number: 3 }),
-            HeadMessage::Report(ReportRequest { number: 1, rows: RowsWanted::NoRank }),
-            HeadMessage::Report(ReportRequest {
+            ToNode::NodeLost(2),
+            ToNode::FenceEntered(FenceNumber { job: 1, number: 3 }),
+            ToNode::Report(ReportRequest { number: 1, rows: RowsWanted::NoRank }),
+            ToNode::Report(ReportRequest {
                 number: u32::MAX,
                 rows: RowsWanted::Listed(vec![("kvs_7_0".to_owned(), ranks([1, 2, 7]))]),
             }),
-            HeadMessage::Finish,
-            HeadMessage::RecentRecords { page: 300, trace: b"pmi".to_vec() },
-            HeadMessage::Records(b"\x01\0\0\0\0".to_vec()),
-            HeadMessage::Clock { sent_ns: 1, head_ns: u64::MAX },
+            ToNode::Finish,
+            ToNode::RecentRecords { page: 300, trace: b"pmi".to_vec() },
+            ToNode::Records(b"\x01\0\0\0\0".to_vec()),
+            ToNode::Clock { sent_ns: 1, head_ns: u64::MAX },
         ];
-        all.extend(replies().map(HeadMessage::Operation));
-        all.extend(notices().map(HeadMessage::Spawn));
+        all.extend(replies().map(ToNode::Operation));
+        all.extend(notices().map(ToNode::Spawn));
         all
     }
 
-    fn of_agent() -> Vec<AgentMessage> {
-        let failure = |failure| AgentMessage::Failed { job: 0, failure, outputs: 300 };
+    fn of_agent() -> Vec<ToRun> {
+        let failure = |failure| ToRun::Failed { job: 0, failure, outputs: 300 };
         let ending = ProcessEnd::Killed { signal: 11, dumped: true };
         let traffic = Traffic { requests: 1, received_bytes: 2, sent_bytes: 3 };
         let (rank, phase) = (u32::MAX, PmiPhase::Open);
@@ -409,45 +447,39 @@ mod tests {
             is_singleton: true,
         };
         let mut all = vec![
-            AgentMessage::Started { job: 0, pids: vec![7, i32::MAX] },
-            AgentMessage::Ended(ended),
+            ToRun::Started { job: 0, pids: vec![7, i32::MAX] },
+            ToRun::Ended(ended),
             failure(Failure::Ended { rank, ending: ProcessEnd::Exited(3), phase }),
             failure(Failure::Abort { rank: 1, code: -1, message: "ä".to_owned() }),
             failure(Failure::Stalled { limit: Duration::from_millis(1500) }),
             failure(Failure::Vanished { rank: 1, from: ([127, 0, 0, 1], 4000).into() }),
-            AgentMessage::Output(b"\0\x01\x00".to_vec()),
-            AgentMessage::InputWanted,
-            AgentMessage::InputClosed,
-            AgentMessage::Tolerated(
-                1,
-                Failure::Ended { rank, ending: ProcessEnd::Exited(3), phase },
-            ),
-            AgentMessage::FenceEntered(FenceNumber { job: 0, number: u32::MAX }),
-            AgentMessage::Standstill,
-            AgentMessage::Report(report()),
-            AgentMessage::Quiet { outputs: 1 << 40, jobs: 1 },
-            AgentMessage::Spawn(Box::new(request())),
-            AgentMessage::NotStarted {
-                job: 1,
-                failure: Failure::Launcher { what: "no".to_owned() },
-            },
-            AgentMessage::Clock { sent_ns: u64::MAX },
-            AgentMessage::Trace { zero_ns: -7, records: b"\x01\0\0\0\0".to_vec() },
-            AgentMessage::Observe { page: 300 },
-            AgentMessage::NotObserved,
-            AgentMessage::Merged { counts: vec![(1, 3), (5, 1 << 40)], records: b"\x01".to_vec() },
+            ToRun::Output(b"\0\x01\x00".to_vec()),
+            ToRun::InputWanted,
+            ToRun::InputClosed,
+            ToRun::Tolerated(1, Failure::Ended { rank, ending: ProcessEnd::Exited(3), phase }),
+            ToRun::FenceEntered(FenceNumber { job: 0, number: u32::MAX }),
+            ToRun::Standstill,
+            ToRun::Report(report()),
+            ToRun::Quiet { outputs: 1 << 40, jobs: 1 },
+            ToRun::Spawn(Box::new(request())),
+            ToRun::NotStarted { job: 1, failure: Failure::Launcher { what: "no".to_owned() } },
+            ToRun::Clock { sent_ns: u64::MAX },
+            ToRun::Trace { zero_ns: -7, records: b"\x01\0\0\0\0".to_vec() },
+            ToRun::Observe { page: 300 },
+            ToRun::NotObserved,
+            ToRun::Merged { counts: vec![(1, 3), (5, 1 << 40)], records: b"\x01".to_vec() },
         ];
-        all.extend(requests().map(AgentMessage::Operation));
+        all.extend(requests().map(ToRun::Operation));
         all
     }
 
     #[test]
     fn messages_are_read_as_they_were_written() {
         for message in of_head() {
-            assert_eq!(HeadMessage::read(&message.body()), Some(message));
+            assert_eq!(ToNode::read(&message.body()), Some(message));
         }
         for message in of_agent() {
-            assert_eq!(AgentMessage::read(&message.body()), Some(message));
+            assert_eq!(ToRun::read(&message.body()), Some(message));
         }
     }
 
@@ -456,34 +488,34 @@ mod tests {
         for message in of_head() {
             let mut body = message.body();
             for len in 0..body.len() {
-                assert_ne!(HeadMessage::read(&body[..len]), Some(message.clone()), "{message:?}");
+                assert_ne!(ToNode::read(&body[..len]), Some(message.clone()), "{message:?}");
             }
             body.push(0);
-            assert_eq!(HeadMessage::read(&body), None, "{message:?}");
+            assert_eq!(ToNode::read(&body), None, "{message:?}");
         }
         for message in of_agent() {
             let mut body = message.body();
             for len in 0..body.len() {
-                assert_eq!(AgentMessage::read(&body[..len]), None, "{message:?}");
+                assert_eq!(ToRun::read(&body[..len]), None, "{message:?}");
             }
             body.push(0);
-            assert_eq!(AgentMessage::read(&body), None, "{message:?}");
+            assert_eq!(ToRun::read(&body), None, "{message:?}");
         }
     }
 
     #[test]
     fn sets_of_ranks_that_do_not_ascend_are_rejected() {
-        let mut body = AgentMessage::Report(report()).body();
+        let mut body = ToRun::Report(report()).body();
         // The runs of the waiting ranks, 0 to 2.
         let at = body.windows(3).position(|bytes| bytes == [1, 0, 2]).unwrap();
         body[at + 1] = 3;
-        assert_eq!(AgentMessage::read(&body), None);
+        assert_eq!(ToRun::read(&body), None);
     }
 
     #[test]
     fn lengths_beyond_the_body_take_no_memory() {
-        // Variant 0 of the agent: a list of 2^32 - 1 processes, of which none follows.
-        assert_eq!(AgentMessage::read(b"\x00\x00\xff\xff\xff\xff\x0f"), None);
-        assert_eq!(AgentMessage::read(b"\x03\xff\xff\xff\xff\x0fabc"), None);
+        // Variant 0 of the node: a list of 2^32 - 1 processes, of which none follows.
+        assert_eq!(ToRun::read(b"\x00\x00\xff\xff\xff\xff\x0f"), None);
+        assert_eq!(ToRun::read(b"\x03\xff\xff\xff\xff\x0fabc"), None);
     }
 }

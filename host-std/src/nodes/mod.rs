@@ -3,14 +3,14 @@
 //! ```text
 //! starter    commands that run a node server on another host, and their processes
 //! key        key of the run, and what is derived from it
-//! handshake  mutual proof of the key                      > record   content with tags
+//! handshake  mutual proof of a key                        > record   encrypted content, by pmi-host-noise
 //! edge       socket, handshake and records of one connection; peer_host: whether its other host answers
 //! greeting   messages of a connection before it is an edge of the tree
 //! network    listener, places, edges, and the machine of the tree
 //! start      starters and network of the head, until all nodes are in the tree
 //! failed_host  hosts without a node server
 //! node       the command of the node server
-//! message    messages between the head and the agents on its nodes; job_message: the job;
+//! message    messages between the head and its nodes; job_message: the job;
 //!            spawn_message: spawned jobs; node_report: state of its ranks
 //! stage      programs that the head sends to the hosts
 //! awake      clock that stands still while this process is stopped

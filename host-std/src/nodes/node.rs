@@ -24,7 +24,7 @@ use std::time::Instant;
 /// Defines the command. Starters run it, so the list of commands does not have it.
 pub(crate) fn define() -> Command {
     Command::new(NODE)
-        .about("Serve this host to a run, which a starter does; the key of the run is on standard input")
+        .about("Serve this host to a run, which a starter does; the key for the run is on standard input")
         .hide(true)
         .arg(
             Arg::new(TO)
@@ -62,13 +62,13 @@ pub(crate) fn define() -> Command {
                 .long(KEY)
                 .value_name("FILE")
                 .value_parser(clap::value_parser!(PathBuf))
-                .help("file with the key of the run, in place of standard input"),
+                .help("file with the key for the run, in place of standard input"),
         )
         .arg(
             Arg::new(PLAIN)
                 .long(PLAIN)
                 .action(ArgAction::SetTrue)
-                .help("records between nodes have no tags in this run"),
+                .help("messages between nodes are not encrypted in this run"),
         )
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
         None => RunKey::read(&mut io::stdin().lock()),
     };
     let key = match read {
-        Ok(key) => key.with_plain_records(matches.get_flag(PLAIN)),
+        Ok(key) => key.without_encryption(matches.get_flag(PLAIN)),
         Err(error) => {
             let why = format!(
                 "standard input has no key of a run ({error}); the starter has to pass on its own \
@@ -157,10 +157,6 @@ fn serve(
 }
 
 /// Waits for the next event of a node server.
-///
-/// # Errors
-///
-/// Errors of the poller.
 pub(crate) fn next_event(network: &mut Network, poller: &mut Poller) -> io::Result<NetworkEvent> {
     let mut ready = Vec::new();
     loop {
@@ -174,10 +170,6 @@ pub(crate) fn next_event(network: &mut Network, poller: &mut Poller) -> io::Resu
 }
 
 /// Handles everything that is ready at the connections of a node server.
-///
-/// # Errors
-///
-/// Errors of the poller.
 pub(super) fn turn(network: &mut Network, ready: &[Token], poller: &Poller) -> io::Result<()> {
     for token in ready {
         match *token {

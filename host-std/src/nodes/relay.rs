@@ -125,10 +125,6 @@ pub(super) fn reaches(head: &[SocketAddr]) -> bool {
 
 /// Runs a node server with `options` on this host, and carries its connections to the head, one of whose
 /// addresses is `head`. The exit code is that of the node server.
-///
-/// # Errors
-///
-/// Errors of the system.
 pub(super) fn serve_host(
     key: &RunKey,
     head: SocketAddr,

@@ -1,6 +1,6 @@
 //! Programs that the head sends to the hosts of a run: their pieces, and their files on each host.
 //!
-//! A program goes into a directory of the agent, which is removed with the agent, or by its guard. Where no
+//! A program goes into a directory of the node, which is removed with the node, or by its guard. Where no
 //! program can be executed there (`noexec`), or nothing can be written, it becomes a file in memory.
 
 use crate::byte_vec;
@@ -46,7 +46,7 @@ struct SentProgram {
     nodes: BTreeSet<u32>,
 }
 
-/// Programs that have arrived at an agent, and their files, which end with this value.
+/// Programs that have arrived at a node, and their files, which end with this value.
 #[derive(Debug, Default)]
 pub(crate) struct StagedPrograms {
     /// Bytes of programs that have no files, by number.
@@ -246,7 +246,7 @@ const DIRECTORY: &str = "programs";
 /// Longest piece of a program. A message of the tree has up to 16 MiB.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Longest program: head and agents hold it in memory while it is sent.
+/// Longest program: head and nodes hold it in memory while it is sent.
 const PROGRAM_BYTES_MAX: u64 = 512 << 20;
 
 #[cfg(test)]

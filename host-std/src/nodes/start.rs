@@ -4,7 +4,7 @@ use super::addresses::{self, HeadAddresses};
 use super::failed_host::FailedHost;
 use super::greeting::NodeTask;
 use super::growth::HostStarter;
-use super::key::RunKey;
+use super::key::{RunKey, StartKeys};
 use super::network::roster::{CANDIDATES, Roster};
 use super::network::{Network, NetworkEvent, delegation};
 use super::start_progress::{FailedStarts, PresentNodes, StartProgress};
@@ -123,7 +123,7 @@ impl NodeServers {
             Some(file) => RunKey::read(&mut format!("{}\n", file.text).as_bytes()),
             None => RunKey::generate(),
         };
-        let key = key.map_err(cannot)?.with_plain_records(settings.links.is_plain);
+        let key = key.map_err(cannot)?.without_encryption(settings.links.is_plain);
         let is_staged = settings.staging.has_launcher;
         let relay_to = match local.ip() {
             _ if !settings.links.is_relayed => None,
@@ -135,16 +135,23 @@ impl NodeServers {
         let is_flat = relay_to.is_some() && fanout == StarterFanout::Auto;
         let fanout = if is_flat { StarterFanout::All } else { fanout };
         let node = NodeCommand { words: &words, is_staged, relay_to };
-        let plan = starter.plan(starter.commands(&hosts, &node)?, &hosts, fanout);
-        let pool = StarterPool::new(plan.own, key.line(), limit).guarded();
-        let delegates: BTreeSet<u32> = plan.delegated.keys().copied().collect();
+        let mut commands = starter.commands(&hosts, &node)?;
         let names = hosts.iter().map(|host| host.name.clone()).collect();
-        let roster = Roster::new(names, settings.radix, settings.timeout, task);
+        let mut roster = Roster::new(names, settings.radix, settings.timeout, task);
+        let keys = StartKeys::new(&key, starter.is_manual());
+        for (key, nodes) in keys.assign(&hosts, &mut commands) {
+            roster.expect(&key, &nodes);
+        }
+        let plan = starter.plan(commands, &hosts, fanout);
+        // Without encryption, all starters hand over the same key.
+        let key_line = if key.is_plain() { key.line() } else { String::new() };
+        let pool = StarterPool::new(plan.own, key_line, limit).guarded();
+        let delegates: BTreeSet<u32> = plan.delegated.keys().copied().collect();
         let roster = roster.with_delegates(delegates);
         let network = Network::of_head((key, settings.timeout), listener, roster, poller);
         let patience = (!starter.is_manual()).then(|| Instant::now() + settings.start.timeout);
         let settings = settings.clone();
-        let for_hosts = HostStarter::new((starter, words), relay_to, settings);
+        let for_hosts = HostStarter::new((starter, words), keys, relay_to, settings);
         let mut servers = Self {
             network: network.map_err(cannot)?,
             starters: pool,
@@ -194,10 +201,6 @@ impl NodeServers {
     }
 
     /// Handles the readiness of a connection or starter.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(crate) fn ready(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
         match token {
             Token::NodeListen => self.network.accept(poller)?,
@@ -212,10 +215,6 @@ impl NodeServers {
     }
 
     /// Starts further node servers, handles deadlines, and collects events.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         self.network.tick(now, poller)?;
         // Hosts have connected while this process was stopped.

@@ -42,7 +42,7 @@ pub(crate) struct PlacedHosts {
     /// Names of the hosts, by node number; those without ranks are last. This host has the name that the
     /// system reports.
     pub(crate) hosts: Vec<String>,
-    /// Numbers of ranks that they take in one turn, in the same order; agents do not know them.
+    /// Numbers of ranks that they take in one turn, in the same order; nodes do not know them.
     pub(crate) slots: Vec<u32>,
     /// Node of every rank.
     pub(crate) map: NodeMap,
@@ -123,7 +123,7 @@ pub(crate) mod tests {
             assert_eq!((hosts.map.ranks(), hosts.slots.len()), (6, hosts.hosts.len()));
             assert!((4..6).all(|rank| hosts.map.node_of(rank) == Some(node)));
             assert_eq!(hosts.map.node_of(3), Some(0));
-            // The form in which agents receive it has no gap.
+            // The form in which nodes receive it has no gap.
             let rounds = Vec::from(hosts.map.clone());
             assert_eq!(NodeMap::try_from(rounds).unwrap().node_of(5), Some(node));
             (node, hosts.hosts.join(","))

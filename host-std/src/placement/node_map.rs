@@ -56,6 +56,18 @@ struct PlacedBlock {
 }
 
 impl NodeMap {
+    /// Map of one rank, on the only node.
+    pub(crate) fn single() -> Self {
+        let block = NodeBlock { node: 0, nodes: 1, ranks: 1 };
+        let round = PlacedRound {
+            first: 0,
+            ranks: 1,
+            times: 1,
+            blocks: vec![PlacedBlock { first: 0, block }],
+        };
+        Self { rounds: vec![round], ranks: 1, nodes: 1 }
+    }
+
     /// Map of a spawned job, from nodes with numbers of ranks, in the order of the ranks. Some of the `nodes`
     /// of its run may have none. `None` if there is no rank, or a number that cannot be.
     pub(crate) fn of_blocks(blocks: &[(u32, u32)], nodes: u32) -> Option<Self> {

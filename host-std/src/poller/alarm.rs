@@ -26,10 +26,6 @@ pub(super) struct Alarm {
 impl Alarm {
     /// Lets the next wait of `set` end at `until` at the latest. Returns the limit of the wait itself: `None`
     /// unless that time has passed, or there is no timer.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(super) fn set(
         &mut self,
         until: Option<Instant>,
@@ -53,10 +49,6 @@ impl Alarm {
     }
 
     /// Takes note that the timer has expired.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(super) fn rang(&mut self) -> io::Result<()> {
         self.at = None;
         let Some(timer) = &self.timer else { return Ok(()) };
@@ -101,7 +93,7 @@ mod tests {
         // A time that has passed is no reason to set it.
         let passed = Instant::now();
         poller.wait(Some(passed), &mut ready).unwrap();
-        assert_eq!((&ready[..], poller.alarm.at), (&[][..], None));
+        assert_eq!((&ready[..], poller.set.wait.borrow().alarm.at), (&[][..], None));
     }
 
     #[test]
@@ -111,10 +103,10 @@ mod tests {
         let soon = Instant::now() + Duration::from_secs(100);
         for (until, at) in [(2, 2), (3, 2), (1, 1), (2, 1)] {
             let until = soon + Duration::from_secs(until);
-            assert_eq!(alarm.set(Some(until), &poller.main).unwrap(), None);
+            assert_eq!(alarm.set(Some(until), &poller.set.main).unwrap(), None);
             assert_eq!(alarm.at, Some(soon + Duration::from_secs(at)));
         }
-        assert_eq!(alarm.set(None, &poller.main).unwrap(), None);
+        assert_eq!(alarm.set(None, &poller.set.main).unwrap(), None);
         alarm.rang().unwrap();
         assert_eq!(alarm.at, None);
     }

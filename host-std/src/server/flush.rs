@@ -88,10 +88,6 @@ pub(crate) enum Served {
 
 impl Connection {
     /// Takes over `stream`, which must be non-blocking, and registers it with the poller.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn new(
         stream: Stream,
         from: Option<SocketAddr>,
@@ -103,10 +99,6 @@ impl Connection {
 
     /// The same for a connection of long messages: `carry_max` bytes may be buffered in each direction,
     /// and no more are written at once.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn carrying(
         carry_max: usize,
         (stream, from): (Stream, Option<SocketAddr>),
@@ -145,10 +137,6 @@ impl Connection {
     }
 
     /// Leaves input in the socket until the connection is served again.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system's readiness calls.
     pub(crate) fn hold(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
         self.watch(None, token, poller)
     }
@@ -196,10 +184,6 @@ impl Connection {
     /// Moves bytes between the socket and `session`, and registers for the next readiness.
     ///
     /// Shape: a connection that is over has its server end closed.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system's readiness calls.
     pub(crate) fn serve(
         &mut self,
         session: &mut impl Machine,

@@ -4,7 +4,9 @@
 use super::name_lookups::{self, ClientRequest, NameLookups};
 use super::service::Service;
 use crate::launch::plan::job::Plan;
+use crate::launch::plan::local_ranks::LocalRanks;
 use crate::operation::{Asker, ForwardedMessage, NameAnswerMessage, NameMessage};
+use crate::placement::PlacedHosts;
 use pmi_core::ids::{JobId, ProcId, Rank};
 use pmi_core::server::NameRequest;
 use pmi_core::server::pmix::{EndedPublisher, ForwardedRequest};
@@ -12,6 +14,7 @@ use pmi_host_base::kvs_budget::KvsLimits;
 use pmi_tree::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::rc::Rc;
 use std::time::Instant;
 
 /// Server of the head.
@@ -34,20 +37,35 @@ impl HeadServer {
         Self { service: Service::new(0, limits), jobs, ended, lookups }
     }
 
-    /// Adds the job of `plan`, which has this number in the run.
+    /// Adds the job of `plan`, which has this number in the run, and ranks at these places.
     ///
     /// # Errors
     ///
     /// Errors of a plan that cannot be served, with the cause.
-    pub(crate) fn add_job(&mut self, number: u32, plan: &Plan) -> io::Result<JobId> {
-        let job = self.service.add_job(plan)?;
+    pub(crate) fn add_job(
+        &mut self,
+        number: u32,
+        plan: &Plan,
+        places: &Rc<PlacedHosts>,
+    ) -> io::Result<JobId> {
+        let job = match plan.placement.hosts {
+            Some(_) => self.service.add_job(plan)?,
+            // The ranks are those of the node in this process.
+            None => {
+                let mut plan = plan.clone();
+                plan.placement.ranks = LocalRanks::default();
+                plan.placement.hosts = Some(Rc::clone(places));
+                (plan.pmix, plan.endpoint) = (None, None);
+                self.service.add_job(&plan)?
+            }
+        };
         self.jobs.insert(number, job);
         Ok(job)
     }
 
-    /// Removes published data that does not outlive its job, which has ended, and forgets the oldest of the
-    /// spawned jobs that have, of which some stay known: answers and events
-    /// that are not sent yet name them.
+    /// Removes published data that does not outlive its job, which has ended, and forgets the oldest of
+    /// the spawned jobs that have, of which some stay known: answers and events that are not sent yet
+    /// name them.
     pub(crate) fn note_job_end(&mut self, number: u32) {
         if let Some(job) = self.job(number) {
             self.service.server.pmix().names_owner_gone(EndedPublisher::Job(job));
@@ -185,17 +203,21 @@ mod tests {
     }
 
     /// The plan of a job of four ranks on two nodes, at the head.
+    fn places() -> Rc<PlacedHosts> {
+        Rc::new(placed("n1:2,n2:2", 4))
+    }
+
     fn plan() -> Plan {
         let mut plan = crate::launch::plan::job::tests::plan(&[("./a", 4)]);
         plan.placement.ranks = Default::default();
-        plan.placement.hosts = Some(Rc::new(placed("n1:2,n2:2", 4)));
+        plan.placement.hosts = Some(places());
         plan
     }
 
     #[test]
     fn names_are_the_same_for_all_nodes() {
         let mut server = HeadServer::new(KvsLimits::default());
-        server.add_job(0, &plan()).unwrap();
+        server.add_job(0, &plan(), &places()).unwrap();
         let mut request = |node, request| {
             let answers = server.handle_name(NodeId(node), asker(node), request);
             assert_eq!(answers.len(), 1);
@@ -220,7 +242,7 @@ mod tests {
         for number in numbers.clone() {
             let mut plan = plan();
             plan.kvsname = format!("kvs_{number}");
-            let job = server.add_job(number, &plan).unwrap();
+            let job = server.add_job(number, &plan, &places()).unwrap();
             assert_eq!((server.job(number), server.number(job)), (Some(job), Some(number)));
         }
         numbers.skip(1).for_each(|number| server.note_job_end(number));
@@ -234,11 +256,12 @@ mod tests {
     fn job_is_connected_with_as_many_spawned_ones_as_are_known() {
         let mut server = HeadServer::new(KvsLimits::default());
         let first = plan();
-        server.add_job(0, &first).unwrap();
+        server.add_job(0, &first, &places()).unwrap();
         let spawn = |server: &mut HeadServer, number: u32| {
             let spawner = ParentRank { kvsname: first.kvsname.clone(), rank: 0 };
             let kvsname = format!("kvs_{number}");
-            server.add_job(number, &Plan { spawner: Some(spawner), kvsname, ..plan() })
+            let plan = Plan { spawner: Some(spawner), kvsname, ..plan() };
+            server.add_job(number, &plan, &places())
         };
         let most = u32::try_from(pmi_core::limits::JOB_LINKS).unwrap();
         for number in 1..=most {

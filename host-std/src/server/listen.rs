@@ -25,10 +25,6 @@ pub(crate) struct Listener {
 impl Listener {
     /// Opens the socket and registers it: connections are reported under `token` and admitted by
     /// `policy`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn open(
         address: SocketAddr,
         token: Token,
@@ -41,10 +37,6 @@ impl Listener {
     /// Registers a socket that was opened already, as [`open`](Self::open) does.
     ///
     /// The connections that it accepts have its options: they send at once, and keep-alive is enabled.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn of(socket: TcpGate, token: Token, poller: &Poller) -> io::Result<Self> {
         set_tcp_nodelay(&socket, true)?;
         keep_alive(&socket, (KEEP_IDLE, KEEP_INTERVAL, KEEP_COUNT))?;
@@ -69,10 +61,6 @@ impl Listener {
     }
 
     /// Stops accepting for a moment.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     fn pause(&mut self, poller: &Poller) -> io::Result<()> {
         if self.paused_until.replace(Instant::now() + PAUSE).is_none() {
             poller.remove(self.token, &self.socket)?;
@@ -81,10 +69,6 @@ impl Listener {
     }
 
     /// Resumes accepting when it is due.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         if self.paused_until.is_some_and(|until| now >= until) {
             self.paused_until = None;
@@ -103,10 +87,6 @@ impl AsFd for Listener {
 
 /// Enables keep-alive: a machine that loses its power closes no connection, so the system has to probe. It
 /// does so after `idle`, then each `interval`, and closes the connection after `count` unanswered probes.
-///
-/// # Errors
-///
-/// Errors of the system.
 pub(crate) fn keep_alive(
     socket: impl AsFd,
     (idle, interval, count): (Duration, Duration, u32),

@@ -7,9 +7,10 @@
 
 use super::secure::Certificate;
 use crate::admission::secret::{IdWidth, identity};
+use crate::resolver;
 use crate::settings;
 use pmi_core::auth::Secret;
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// Listen configuration: address, number of expected ranks and secret.
@@ -138,11 +139,12 @@ impl WebListenConfig {
 }
 
 fn look_up(option: &str, address: &str) -> Result<SocketAddr, String> {
-    let found = address.to_socket_addrs().map_err(|error| {
+    let found = resolver::resolve(address).map_err(|error| {
         format!("'{option} {address}' is not an address ({error}); try '{option} 127.0.0.1:0'")
     })?;
     { found }
-        .next()
+        .first()
+        .copied()
         .ok_or_else(|| format!("'{option} {address}' names no address; try '{option} 127.0.0.1:0'"))
 }
 

@@ -243,7 +243,7 @@ pub(crate) fn handle_reply(service: &mut Service, reply: &OperationReply) -> Res
             changes::answer(service, *asker, (*result).into());
             return Ok(());
         }
-        // The agent executes them.
+        // The node executes them.
         OperationReply::Fetch { .. }
         | OperationReply::Change { .. }
         | OperationReply::ListProcesses { .. }

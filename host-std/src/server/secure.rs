@@ -34,10 +34,6 @@ impl Certificate {
     /// anything.
     ///
     /// Shape: `out` holds the examined bytes.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn hello(&self, socket: &TcpStream, out: &mut [u8]) -> io::Result<FirstBytes> {
         match socket.peek(out) {
             Ok(0) => Ok(FirstBytes::Secured),
@@ -68,10 +64,6 @@ impl Certificate {
 
     /// Starts TLS on a connection whose peer has begun a handshake. Reads and writes complete the
     /// handshake.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn accept(&self, socket: TcpStream) -> io::Result<Stream> {
         Ok(Stream::Served(Box::new(self.0.accept(socket)?)))
     }

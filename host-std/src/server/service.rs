@@ -64,6 +64,8 @@ pub(crate) struct Service {
     scratch: Box<[u8]>,
     /// Recorder of messages and other events that the launcher observes.
     pub(crate) tracer: Tracer,
+    /// True if all ranks of the run are here, and its other clients are not.
+    is_shared: bool,
 }
 
 impl Service {
@@ -86,6 +88,7 @@ impl Service {
             pmix: PmixService::new(),
             scratch: vec![0; SCRATCH].into(),
             tracer: Tracer::new(recent),
+            is_shared: false,
         }
     }
 
@@ -98,6 +101,9 @@ impl Service {
         let (spec, members) = job_setup::describe(plan)?;
         let kvs = self.new_kvs(&plan.kvsname);
         let job = self.server.add_job(spec, members, kvs).map_err(io::Error::other)?;
+        if self.is_shared {
+            self.server.share_with_run(job).map_err(io::Error::other)?;
+        }
         // A debugger is not shown the ranks of spawned jobs.
         let is_debugged = plan.spawner.is_none() && mpir::is_being_debugged();
         self.server.set_debugged(job, is_debugged).map_err(io::Error::other)?;
@@ -126,6 +132,11 @@ impl Service {
         self.rank_conns.add_job(job, plan.served());
         self.tracer.add_job(self.facts(job, plan), plan.spawner.is_some());
         Ok(job)
+    }
+
+    /// Shares with the run what concerns its clients that are no ranks. For a node with all ranks.
+    pub(crate) const fn share_with_run(&mut self) {
+        self.is_shared = true;
     }
 
     /// Creates the key-value space of a job.
@@ -158,10 +169,6 @@ impl Service {
     }
 
     /// Adds the server's end of the socket of a rank that was started.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn add_member(
         &mut self,
         (job, rank): (JobId, u32),
@@ -248,10 +255,6 @@ impl Service {
     /// True if the failure of a rank of a job concerns no other job: it is connected with none, or all its
     /// ranks of this node have finalized. PMI-1 has no message for the end of a connection, and Open MPI
     /// sends none in PMIx; the finalization of MPI ends all connections.
-    ///
-    /// # Errors
-    ///
-    /// As for [`ready`](Self::ready).
     pub(crate) fn is_apart(
         &mut self,
         job: JobId,
@@ -271,10 +274,6 @@ impl Service {
     }
 
     /// Reads everything that a rank sent before it exited.
-    ///
-    /// # Errors
-    ///
-    /// As for [`ready`](Self::ready).
     pub(crate) fn drain(&mut self, job: JobId, rank: u32, poller: &Poller) -> io::Result<()> {
         self.serve_pmix_rank(job, rank, poller, Occasion::Ended)?;
         match self.rank_conns.get(job, rank).and_then(|rank_conn| rank_conn.session) {
@@ -284,10 +283,6 @@ impl Service {
     }
 
     /// Serves every session that has a response due or was blocked by others.
-    ///
-    /// # Errors
-    ///
-    /// As for [`ready`](Self::ready).
     pub(crate) fn flush(&mut self, poller: &Poller) -> io::Result<()> {
         while let Some(id) = self.server.next_ready() {
             match id.is_pmix() {
@@ -518,10 +513,6 @@ impl Service {
 
     /// Adds a connection whose peer has to identify itself. If more than `most` are unauthenticated, some
     /// are closed, as [`Pending::surplus`](crate::admission::pending::Pending::surplus) chooses them.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn add_peer(
         &mut self,
         job: JobId,
@@ -603,10 +594,6 @@ impl Service {
     /// Closes connections that have not identified themselves in time, and answers PMIx requests that
     /// have timed out; then serves connections that were held after a wrong guess. Returns true if
     /// responses may be due then.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system's readiness calls.
     pub(crate) fn tick(&mut self, moment: Instant, poller: &Poller) -> io::Result<bool> {
         let has_unauthenticated = !self.unauthenticated.pending.is_empty();
         let now = self.clock.at(moment);

@@ -38,6 +38,13 @@ pub(crate) enum OnExitError {
     Ignore,
 }
 
+impl OnExitError {
+    /// True if ranks continue after failures of others.
+    pub(crate) const fn continues(self) -> bool {
+        matches!(self, Self::Ignore)
+    }
+}
+
 /// Effect of ranks that all call `MPI_Init` as singletons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum OnSingletons {

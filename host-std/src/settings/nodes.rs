@@ -51,7 +51,7 @@ impl Default for StartSettings {
 /// Connections between nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinkSettings {
-    /// True if messages are not protected after the proof of the key (`--plain`).
+    /// True if messages are not encrypted, nor protected after the proof of the key (`--plain`).
     pub(crate) is_plain: bool,
     /// True if hosts that do not reach the head connect over their starters (`--node-relay`).
     pub(crate) is_relayed: bool,

@@ -40,6 +40,11 @@ pub(crate) enum DebuggedRanks {
 }
 
 impl Watching {
+    /// Time without progress after which the run has to know of it.
+    pub(crate) fn standstill(&self) -> Option<Duration> {
+        [self.stall_report, self.stall_abort].into_iter().flatten().min()
+    }
+
     /// Checks that the ranks with a debugger are among `ranks` ranks.
     ///
     /// # Errors

@@ -32,10 +32,6 @@ struct Saved {
 
 impl Console {
     /// Takes over `fd`; `None` if it is not a terminal.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(crate) fn new(fd: BorrowedFd<'_>) -> io::Result<Option<Self>> {
         if !isatty(fd) {
             return Ok(None);

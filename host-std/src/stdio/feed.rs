@@ -57,10 +57,6 @@ impl Feed {
     }
 
     /// Adds a reader with the launcher's end of its pipe, which must not block.
-    ///
-    /// # Errors
-    ///
-    /// Those of the poller, as of all that follows.
     pub(crate) fn add(&mut self, process: u32, pipe: OwnedFd, poller: &Poller) -> io::Result<()> {
         self.pending_readers = self.pending_readers.saturating_sub(1);
         let reader = InputPipe { pipe, watched: None, position: 0, given: 0 };
@@ -70,10 +66,6 @@ impl Feed {
     }
 
     /// A pipe is ready: all of it was read, or it has no reader any more.
-    ///
-    /// # Errors
-    ///
-    /// As for [`add`](Self::add).
     pub(crate) fn ready(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         let Some(reader) = self.readers.get_mut(&process) else { return Ok(()) };
         match unread(&reader.pipe) {
@@ -92,10 +84,6 @@ impl Feed {
     }
 
     /// The source is readable, or an attempt is due.
-    ///
-    /// # Errors
-    ///
-    /// As for [`add`](Self::add).
     pub(crate) fn serve_all(&mut self, poller: &Poller) -> io::Result<()> {
         self.watch(false, poller)?;
         (self.is_full, self.retry_at) = (false, None);

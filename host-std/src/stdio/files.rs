@@ -44,10 +44,6 @@ pub(crate) fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
 }
 
 /// Creates the directories of files, as far as they do not exist.
-///
-/// # Errors
-///
-/// [`FileError`].
 pub(crate) fn make_directories(names: &[PathBuf]) -> Result<(), FileError> {
     names.iter().try_for_each(|name| {
         let directory = name.parent().filter(|directory| !directory.as_os_str().is_empty());
@@ -59,10 +55,6 @@ pub(crate) fn make_directories(names: &[PathBuf]) -> Result<(), FileError> {
 }
 
 /// Opens a file that ranks wrote to before, for appending.
-///
-/// # Errors
-///
-/// [`FileError`].
 pub(crate) fn open_again(name: &Path) -> Result<OwnedFd, FileError> {
     open(name).map(OwnedFd::from).map_err(|why| FileError { name: name.to_owned(), why })
 }

@@ -11,7 +11,7 @@ use crate::settings::Output;
 use crate::stream::Stream;
 use pmi_tree::{NodeId, TreeConfig};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Lines that wait for equal ones, by stream and job.
@@ -21,10 +21,15 @@ pub(crate) struct Gather {
     wait: Option<Duration>,
     /// By stream: true if its lines are gathered.
     streams: [bool; 2],
-    lines: BTreeMap<(Stream, u32), Collapse>,
-    /// Streams of ranks that have ended with lines that wait: on a node their ends follow.
-    ending: BTreeSet<(Stream, u32, u32)>,
+    lines: BTreeMap<(Stream, u32), RankLines>,
 }
+
+/// Lines of the ranks of a job, the last of which the end of its stream may follow.
+type RankLines = Collapse<(), StreamEnd>;
+
+/// The end of the stream of a rank.
+#[derive(Debug)]
+struct StreamEnd;
 
 /// Lines that a node gathers before they go to the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,10 +74,6 @@ fn level(node: NodeId, tree: &TreeConfig) -> u32 {
 
 impl Gather {
     /// Creates it without lines.
-    ///
-    /// # Errors
-    ///
-    /// [`PatternError`].
     pub(crate) fn new(settings: &Output, nodes: RankNodes) -> Result<Self, PatternError> {
         let label = settings.label.clone().unwrap_or_else(|| LABEL.to_owned());
         let settings = Output { label: Some(label), ..settings.clone() };
@@ -86,7 +87,7 @@ impl Gather {
     }
 
     const fn with(labels: Labels, wait: Option<Duration>, streams: [bool; 2]) -> Self {
-        Self { labels, wait, streams, lines: BTreeMap::new(), ending: BTreeSet::new() }
+        Self { labels, wait, streams, lines: BTreeMap::new() }
     }
 
     /// True if lines of this stream are gathered.
@@ -135,7 +136,7 @@ impl Gather {
         for line in text.split_inclusive(|byte| *byte == b'\n') {
             match outlet.goes_on(writer) {
                 true => outlet.put(writer, b"", line),
-                false => lines.push(seat.rank, line, since),
+                false => lines.push(seat.rank, (line, ()), since),
             }
         }
     }
@@ -149,21 +150,23 @@ impl Gather {
         outlet: &mut Outlet,
     ) {
         let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
-        lines.release_rank(seat.rank, |group| {
-            put(outlet, &self.labels, (stream, seat.group), group);
+        lines.release_source(seat.rank, |group| {
+            put(outlet, &self.labels, (stream, seat.group), &group);
         });
         let label = self.labels.text(seat.group, &[seat.rank], Instant::now());
         outlet.put(Writer::Rank(seat, stream), label.as_bytes(), text);
-        self.check_ends((stream, seat.group), outlet);
     }
 
     /// The stream of a rank has ended.
     pub(crate) fn close(&mut self, stream: Stream, seat: StreamOwner, outlet: &mut Outlet) {
         let key = (stream, seat.group);
         let Some(lines) = self.lines.get_mut(&key) else { return outlet.put_end(seat, stream) };
+        let follows = lines.follow(seat.rank, || StreamEnd);
         lines.close(seat.rank);
-        self.ending.insert((stream, seat.group, seat.rank));
         self.release(key, outlet);
+        if !follows {
+            outlet.put_end(seat, stream);
+        }
         if self.lines.get(&key).is_some_and(Collapse::is_over) {
             self.lines.remove(&key);
         }
@@ -172,20 +175,7 @@ impl Gather {
     /// Hands out the lines of a job that need not wait any longer.
     pub(crate) fn release(&mut self, key: (Stream, u32), outlet: &mut Outlet) {
         if let Some(lines) = self.lines.get_mut(&key) {
-            lines.release(Instant::now(), |group| put(outlet, &self.labels, key, group));
-        }
-        self.check_ends(key, outlet);
-    }
-
-    /// Hands on the ends of streams whose lines are all handed out.
-    fn check_ends(&mut self, (stream, group): (Stream, u32), outlet: &mut Outlet) {
-        if self.ending.is_empty() {
-            return;
-        }
-        let Some(lines) = self.lines.get(&(stream, group)) else { return };
-        let of_key = (stream, group, 0)..=(stream, group, u32::MAX);
-        for (_, _, rank) in self.ending.extract_if(of_key, |(_, _, rank)| !lines.has(*rank)) {
-            outlet.put_end(StreamOwner { group, rank }, stream);
+            lines.release(Instant::now(), |group| put(outlet, &self.labels, key, &group));
         }
     }
 
@@ -222,7 +212,7 @@ impl Gather {
     /// Hands out the lines of `stream` that have waited long enough.
     pub(crate) fn tick(&mut self, stream: Stream, now: Instant, outlet: &mut Outlet) {
         let of_stream = self.lines.iter().filter(|((of, _), _)| *of == stream);
-        let is_due = |lines: &Collapse| lines.deadline().is_some_and(|at| at <= now);
+        let is_due = |lines: &RankLines| lines.deadline().is_some_and(|at| at <= now);
         let due = of_stream.filter(|(_, lines)| is_due(lines)).map(|(key, _)| *key);
         for key in Vec::from_iter(due) {
             self.release(key, outlet);
@@ -230,13 +220,23 @@ impl Gather {
     }
 }
 
-fn put(outlet: &mut Outlet, labels: &Labels, (stream, group): (Stream, u32), lines: &Group) {
-    let Some(&rank) = lines.ranks.first() else { return };
+fn put(
+    outlet: &mut Outlet,
+    labels: &Labels,
+    (stream, group): (Stream, u32),
+    lines: &Group<(), StreamEnd>,
+) {
+    let Some(&rank) = lines.sources.first() else { return };
     if outlet.is_of_node() {
-        return outlet.put_shared((group, stream), lines);
+        outlet.put_shared((group, stream), &lines.sources, (&lines.line, lines.since));
+    } else {
+        let label = labels.text(group, &lines.sources, Instant::now());
+        let writer = Writer::Rank(StreamOwner { group, rank }, stream);
+        outlet.put(writer, label.as_bytes(), &lines.line);
     }
-    let label = labels.text(group, &lines.ranks, Instant::now());
-    outlet.put(Writer::Rank(StreamOwner { group, rank }, stream), label.as_bytes(), &lines.line);
+    for (rank, StreamEnd) in &lines.followers {
+        outlet.put_end(StreamOwner { group, rank: *rank }, stream);
+    }
 }
 
 /// Without it the number of ranks behind a line would be unknown.

@@ -109,10 +109,6 @@ impl Inputs {
     }
 
     /// Standard streams for a rank that is about to start.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(crate) fn open(
         &mut self,
         StreamOwner { group, rank }: StreamOwner,
@@ -138,19 +134,11 @@ impl Inputs {
     }
 
     /// A rank was started, as this process, and reads from this pipe.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(crate) fn add(&mut self, process: u32, pipe: OwnedFd, poller: &Poller) -> io::Result<()> {
         self.turn(|feed| feed.add(process, pipe, poller))
     }
 
     /// The rank with a terminal was started, as this process. Returns a descriptor for its output.
-    ///
-    /// # Errors
-    ///
-    /// As for [`add`](Self::add).
     pub(crate) fn begin(&mut self, process: u32, poller: &Poller) -> io::Result<Option<OwnedFd>> {
         let Some(terminal) = &mut self.terminal else { return Ok(None) };
         terminal.process = Some(process);
@@ -159,10 +147,6 @@ impl Inputs {
     }
 
     /// A process has terminated.
-    ///
-    /// # Errors
-    ///
-    /// As for [`add`](Self::add).
     pub(crate) fn end(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         match self.terminal.as_mut().filter(|terminal| terminal.process == Some(process)) {
             Some(terminal) => terminal.pty.end(poller),
@@ -170,11 +154,12 @@ impl Inputs {
         }
     }
 
+    /// The terminal of a process that has terminated is free for others.
+    pub(crate) fn end_terminal(&mut self, poller: &Poller) -> io::Result<()> {
+        self.terminal.as_mut().map_or(Ok(()), |terminal| terminal.pty.end(poller))
+    }
+
     /// The launcher's terminal has changed its size or its foreground process group.
-    ///
-    /// # Errors
-    ///
-    /// As for [`add`](Self::add).
     pub(crate) fn handle_terminal_changes(&mut self, poller: &Poller) -> io::Result<()> {
         self.terminal
             .as_mut()
@@ -195,10 +180,6 @@ impl Inputs {
     }
 
     /// The pipe of a reader is empty or closed, or a terminal takes more.
-    ///
-    /// # Errors
-    ///
-    /// As for [`add`](Self::add).
     pub(crate) fn ready(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         if let Some(terminal) = &mut self.terminal {
             return terminal.pty.pump(poller);
@@ -207,10 +188,6 @@ impl Inputs {
     }
 
     /// Standard input is readable.
-    ///
-    /// # Errors
-    ///
-    /// As for [`add`](Self::add).
     pub(crate) fn source_ready(&mut self, poller: &Poller) -> io::Result<()> {
         if let Some(terminal) = &mut self.terminal {
             return terminal.pty.pump(poller);
@@ -224,10 +201,6 @@ impl Inputs {
     }
 
     /// Does the work that is due at `now`.
-    ///
-    /// # Errors
-    ///
-    /// As for [`add`](Self::add).
     pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         match self.deadline() {
             Some(at) if now >= at => self.source_ready(poller),

@@ -31,10 +31,6 @@ pub(crate) enum RankNodes {
 
 impl Labels {
     /// Creates the labels of `settings` for ranks on `nodes`. Time counts from now.
-    ///
-    /// # Errors
-    ///
-    /// [`PatternError`].
     pub(crate) fn new(settings: &Output, nodes: RankNodes) -> Result<Self, PatternError> {
         Ok(Self {
             pattern: settings.label.as_deref().map(Pattern::parse).transpose()?,

@@ -70,29 +70,28 @@ struct MergedJob {
     started: u32,
 }
 
-/// Lines of one stream of one job. A source takes the place of a rank in [`Collapse`].
+/// Lines of one stream of one job.
 #[derive(Debug)]
 struct StreamMerge {
-    collapse: Collapse,
-    waiting: BTreeMap<NodeId, VecDeque<WaitingRecord>>,
+    collapse: Collapse<MergedLine, EncodedRecord>,
     /// By source that is waited for: number of its ranks whose streams have not ended.
     open: BTreeMap<NodeId, u32>,
     ended: BTreeSet<u32>,
 }
 
-/// A record of a source that waits, in the order of the source.
+/// Ranks of a line that waits, by its position in their streams: `offset` bytes behind these places.
 #[derive(Debug)]
-struct WaitingRecord {
-    what: WaitingPart,
+struct MergedLine {
+    places: Rc<[TextPlace]>,
+    offset: u64,
     _use: Rc<()>,
 }
 
+/// A record behind a line that waits. It is not merged with others.
 #[derive(Debug)]
-enum WaitingPart {
-    /// The next line in the queue of the source; it begins `offset` bytes behind the places.
-    Line { places: Rc<[TextPlace]>, offset: u64 },
-    /// An encoded record that is not merged with others.
-    Whole(Vec<u8>),
+struct EncodedRecord {
+    bytes: Vec<u8>,
+    _use: Rc<()>,
 }
 
 impl LineMerge {
@@ -190,9 +189,12 @@ impl LineMerge {
                     let (places, mut offset) = (Rc::<[TextPlace]>::from(places), 0);
                     let lines = self.stream((stream, job));
                     for line in text.split_inclusive(|byte| *byte == b'\n') {
-                        let what = WaitingPart::Line { places: Rc::clone(&places), offset };
-                        let waiting = WaitingRecord { what, _use: Rc::clone(&uses) };
-                        lines.push(from, (line, since), waiting);
+                        let merged = MergedLine {
+                            places: Rc::clone(&places),
+                            offset,
+                            _use: Rc::clone(&uses),
+                        };
+                        lines.push(from, (line, merged), since);
                         offset += line.len() as u64;
                     }
                 }
@@ -208,7 +210,9 @@ impl LineMerge {
                 | OutputRecord::Text { job, stream, .. } => {
                     self.pass_whole(from, (stream, job), &record, &uses);
                 }
-                OutputRecord::Message { .. } => self.queue.put(&record),
+                OutputRecord::Message { .. } | OutputRecord::UpToDate { .. } => {
+                    self.queue.put(&record);
+                }
             }
         }
         let pending = PendingBatch { batch, len_bytes: records.len(), uses, end: None };
@@ -240,14 +244,13 @@ impl LineMerge {
     ) {
         self.stream(key);
         let Some(stream) = self.streams.get_mut(&key) else { return };
-        match stream.waiting.get_mut(&from).filter(|waiting| !waiting.is_empty()) {
-            Some(waiting) => {
-                let mut bytes = Vec::new();
-                record.append(&mut bytes);
-                let what = WaitingPart::Whole(bytes);
-                waiting.push_back(WaitingRecord { what, _use: Rc::clone(uses) });
-            }
-            None => self.queue.put(record),
+        let encoded = || {
+            let mut bytes = Vec::new();
+            record.append(&mut bytes);
+            EncodedRecord { bytes, _use: Rc::clone(uses) }
+        };
+        if !stream.collapse.follow(from.0, encoded) {
+            self.queue.put(record);
         }
     }
 
@@ -274,8 +277,7 @@ impl LineMerge {
     /// Passes on what need not wait any longer.
     pub(crate) fn release(&mut self, now: Instant) {
         for (key, stream) in &mut self.streams {
-            let StreamMerge { collapse, waiting, .. } = stream;
-            collapse.release(now, |group| pass(*key, group, waiting, &mut self.queue));
+            stream.collapse.release(now, |group| pass(*key, group, &mut self.queue));
         }
     }
 
@@ -334,8 +336,7 @@ impl MergedJob {
 
 impl StreamMerge {
     fn new(wait: Option<Duration>) -> Self {
-        let (waiting, open, ended) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { collapse: Collapse::new(0, wait), waiting, open, ended }
+        Self { collapse: Collapse::new(0, wait), open: BTreeMap::new(), ended: BTreeSet::new() }
     }
 
     /// Waits for lines of a source, if it has ranks of the job that may write some.
@@ -372,11 +373,11 @@ impl StreamMerge {
 
     /// True if lines wait, or ranks may write more.
     fn is_expected(&self) -> bool {
-        !self.open.is_empty() || self.waiting.values().any(|waiting| !waiting.is_empty())
+        !self.open.is_empty() || !self.collapse.is_empty()
     }
 
     /// Queues a line of a source.
-    fn push(&mut self, from: NodeId, (line, since): (&[u8], Instant), waiting: WaitingRecord) {
+    fn push(&mut self, from: NodeId, line: (&[u8], MergedLine), since: Instant) {
         if !self.collapse.has(from.0) {
             self.collapse.open(from.0);
         }
@@ -384,18 +385,13 @@ impl StreamMerge {
         if !self.open.contains_key(&from) {
             self.collapse.close(from.0);
         }
-        self.waiting.entry(from).or_default().push_back(waiting);
     }
 
     /// Passes on all that a source has in its queue, or all sources.
     fn hurry(&mut self, key: (Stream, u32), from: Option<NodeId>, queue: &mut RecordQueue) {
-        let sources: Vec<NodeId> = match from {
-            Some(from) => vec![from],
-            None => self.waiting.keys().copied().collect(),
-        };
-        let Self { collapse, waiting, .. } = self;
-        for source in sources {
-            collapse.release_rank(source.0, |group| pass(key, group, waiting, queue));
+        match from {
+            Some(from) => self.collapse.release_source(from.0, |group| pass(key, group, queue)),
+            None => self.collapse.release_all(|group| pass(key, group, queue)),
         }
     }
 }
@@ -403,30 +399,20 @@ impl StreamMerge {
 /// Passes on a line of one or several sources, and the records behind it up to the next line of each.
 fn pass(
     (stream, job): (Stream, u32),
-    group: &Group,
-    waiting: &mut BTreeMap<NodeId, VecDeque<WaitingRecord>>,
+    group: Group<MergedLine, EncodedRecord>,
     queue: &mut RecordQueue,
 ) {
     let mut all = Vec::new();
-    for source in group.ranks.iter().copied().map(NodeId) {
-        let first = waiting.get_mut(&source).and_then(VecDeque::pop_front);
-        let Some(WaitingRecord { what: WaitingPart::Line { places, offset }, .. }) = first else {
-            debug_assert!(false, "each line in the queue of a source has its record");
-            continue;
-        };
+    for MergedLine { places, offset, .. } in &group.data {
         let moved = |TextPlace { at, ranks }: &TextPlace| TextPlace {
-            at: at.saturating_add(offset),
+            at: at.saturating_add(*offset),
             ranks: ranks.clone(),
         };
         all.extend(places.iter().map(moved));
     }
     queue.put_line((job, stream), TextPlace::united(all), (&group.line, group.since));
-    for source in group.ranks.iter().copied().map(NodeId) {
-        let Some(waiting) = waiting.get_mut(&source) else { continue };
-        while let Some(WaitingRecord { what: WaitingPart::Whole(bytes), .. }) = waiting.front() {
-            queue.put_bytes(bytes);
-            waiting.pop_front();
-        }
+    for (_, EncodedRecord { bytes, .. }) in &group.followers {
+        queue.put_bytes(bytes);
     }
 }
 

@@ -5,13 +5,14 @@
 //! places      the launcher's streams, and files: one for each rank or for several
 //! lines       input bytes, cut into whole lines
 //! label       text in front of a line, from a pattern
-//! gather      equal lines of several ranks, written once; collapse: finds equal lines
+//! collapse    equal lines of several sources, merged
+//! gather      ... of the ranks of this process, on their way to a place
 //! outlet      one destination of lines, with a queue; target: writing there without blocking
 //! files       opens files before anything starts
 //! inputs      readers of standard input; feed, source: several readers
 //! pty         a terminal for one rank; console: the launcher's own meanwhile
 //! record      output of ranks on its way from another node
-//! merge       output of several nodes on its way to the node above, equal lines once; record_queue: sends it
+//! merge       ... of several nodes, on their way to the node above; record_queue: sends them
 //! ```
 //!
 //! Every destination guarantees: lines are whole, those of one rank come in the order in which it wrote

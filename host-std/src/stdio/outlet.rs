@@ -1,7 +1,6 @@
 //! Output of many ranks to one place.
 
 use super::StreamOwner;
-use super::collapse::Group;
 use super::record::{OutputRecord, TEXT_BYTES, TextPlace};
 use super::target::Target;
 use crate::stream::Stream;
@@ -57,7 +56,7 @@ pub(crate) struct Outlet {
 pub(crate) struct TextPositions {
     /// Number of the node in the tree.
     node: u32,
-    /// Lines of the agent so far.
+    /// Lines of the node so far.
     messages_count: u64,
     /// Bytes so far, by job, stream and rank.
     bytes: BTreeMap<(u32, Stream, u32), u64>,
@@ -69,7 +68,7 @@ impl TextPositions {
         Self { node, messages_count: 0, bytes: BTreeMap::new() }
     }
 
-    /// Numbers of the node and of its next line of the agent.
+    /// Numbers of the node and of its next own line.
     const fn next_message(&mut self) -> (u32, u64) {
         self.messages_count += 1;
         (self.node, self.messages_count)
@@ -97,8 +96,9 @@ impl TextPositions {
 struct SharedText {
     /// Job and stream.
     of: (u32, Stream),
-    /// The first line, with the ranks.
-    lines: Group,
+    ranks: Vec<u32>,
+    /// Time at which the first of them has written the first line.
+    since: Instant,
     text: Vec<u8>,
 }
 
@@ -316,12 +316,22 @@ impl Outlet {
 
     /// Extends this time by the patience of the place, up to a limit. Returns false if that is reached.
     pub(crate) fn extend_deferral(&mut self, now: Instant) -> bool {
+        let patience = self.patience;
+        self.defer_until(now, |_| now + patience)
+    }
+
+    /// Extends this time to its limit, since the rest of the line may be on its way. Returns false if it is
+    /// reached.
+    pub(crate) fn extend_deferral_to_limit(&mut self, now: Instant) -> bool {
+        self.defer_until(now, |limit| limit)
+    }
+
+    /// Sets this time by its limit. Returns false if that is reached.
+    fn defer_until(&mut self, now: Instant, until: impl FnOnce(Instant) -> Instant) -> bool {
         let limit = self.deferred_since.map(|since| since + DEFERRAL_MAX);
-        let is_within = limit.is_some_and(|limit| now < limit);
-        if is_within {
-            self.deferred_until = Some(now + self.patience);
-        }
-        is_within
+        let Some(limit) = limit.filter(|limit| now < *limit) else { return false };
+        self.deferred_until = Some(until(limit));
+        true
     }
 
     /// Writer of the last line, if that is unfinished.
@@ -404,33 +414,37 @@ impl Outlet {
     }
 
     /// Queues a line of several ranks, which is sent to the head once, with others of the same ranks.
-    pub(crate) fn put_shared(&mut self, (job, stream): (u32, Stream), lines: &Group) {
+    pub(crate) fn put_shared(
+        &mut self,
+        of: (u32, Stream),
+        ranks: &[u32],
+        (line, since): (&[u8], Instant),
+    ) {
         if self.state != OutletState::Open {
             return;
         }
-        let is_same =
-            |open: &SharedText| open.of == (job, stream) && open.lines.ranks == lines.ranks;
-        if let Some(open) = self.shared.as_mut().filter(|open| is_same(open))
-            && open.text.len() + lines.line.len() <= SHARED_BYTES
+        if let Some(open) = &mut self.shared
+            && open.of == of
+            && open.ranks == ranks
+            && open.text.len() + line.len() <= SHARED_BYTES
         {
-            open.text.extend_from_slice(&lines.line);
+            open.text.extend_from_slice(line);
             return;
         }
         self.put_open();
-        let text = lines.line.to_vec();
-        self.shared = Some(SharedText { of: (job, stream), lines: lines.clone(), text });
+        self.shared = Some(SharedText { of, ranks: ranks.to_vec(), since, text: line.to_vec() });
     }
 
     /// Queues the record of lines of several ranks that is not complete.
     fn put_open(&mut self) {
-        let Some(SharedText { of: (job, stream), lines, text }) = self.shared.take() else {
+        let Some(SharedText { of: (job, stream), ranks, since, text }) = self.shared.take() else {
             return;
         };
         let Some(positions) = &mut self.positions else { return };
-        let held_ms = u32::try_from(lines.since.elapsed().as_millis()).unwrap_or(u32::MAX);
+        let held_ms = u32::try_from(since.elapsed().as_millis()).unwrap_or(u32::MAX);
         let is_whole = text.len() <= TEXT_BYTES;
         for text in text.chunks(TEXT_BYTES) {
-            let places = positions.advance((job, stream), &lines.ranks, text.len());
+            let places = positions.advance((job, stream), &ranks, text.len());
             OutputRecord::Shared { job, stream, held_ms, is_whole, places, text }
                 .append(&mut self.waiting);
         }
@@ -444,6 +458,12 @@ impl Outlet {
         self.put_open();
         let StreamOwner { group: job, rank } = owner;
         OutputRecord::Ended { job, rank, stream }.append(&mut self.waiting);
+    }
+
+    /// Notes that all text of a rank so far is in the queue of a node.
+    pub(crate) fn put_up_to_date(&mut self, owner: StreamOwner, stream: Stream) {
+        let StreamOwner { group: job, rank } = owner;
+        OutputRecord::UpToDate { job, rank, stream }.append(&mut self.waiting);
     }
 
     /// Takes all queued records, to send them to the head.
@@ -543,8 +563,9 @@ pub(crate) const SHARED_BYTES: usize = 1024;
 /// With this much waiting, lines of the launcher are dropped: more than any sensible run reports.
 const OWN_MAX: usize = 1 << 20;
 
-/// Maximum size of text that waits for the end of a line of another rank.
-const DEFERRED_MAX: usize = 1 << 20;
+/// Maximum size of text that waits for the end of a line of another rank: more than ranks write while one of
+/// them waits for a processor.
+const DEFERRED_MAX: usize = 32 << 20;
 
 /// Maximum time for which it waits for a rank that continues its line without an end.
 const DEFERRAL_MAX: Duration = Duration::from_secs(10);

@@ -54,6 +54,8 @@ pub(crate) struct Outputs {
     /// Copy of the output for tools, if they are admitted: process, stream and text, which is empty at the
     /// end.
     tapped: Option<Vec<(u32, Stream, Vec<u8>)>>,
+    /// Streams of ranks whose nodes are to be asked for the rest of a line.
+    wanted: Vec<(u32, Stream)>,
 }
 
 /// The reading end of a pipe and its unfinished line.
@@ -73,6 +75,8 @@ struct OutputPipe {
     is_unfinished: bool,
     /// Time at which its unfinished line is passed on, if at all.
     shown_at: Option<Instant>,
+    /// True while its node is to say that all that belongs to the unfinished line so far has arrived.
+    is_wanted: bool,
 }
 
 /// Treatment of text between a pipe and its place.
@@ -96,10 +100,6 @@ enum Read {
 
 impl Outputs {
     /// Prepares the launcher's own streams for ranks on `nodes`.
-    ///
-    /// # Errors
-    ///
-    /// [`PatternError`].
     pub(crate) fn new(settings: &Output, nodes: RankNodes) -> Result<Self, PatternError> {
         Ok(Self {
             labels: Labels::new(settings, nodes.clone())?,
@@ -114,12 +114,13 @@ impl Outputs {
             closed_descriptors: BTreeSet::new(),
             scratch: Vec::with_capacity(SCRATCH),
             tapped: None,
+            wanted: Vec::new(),
         })
     }
 
     /// Keeps a copy of all output from now on, until [`take_tapped`](Self::take_tapped).
     pub(crate) fn tap(&mut self) {
-        self.tapped = Some(Vec::new());
+        self.tapped.get_or_insert_default();
     }
 
     /// The copy so far: process, stream and text, which is empty at the end.
@@ -143,10 +144,6 @@ impl Outputs {
     }
 
     /// Takes over a pipe of a rank that was started.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(crate) fn add(
         &mut self,
         (process, seat): (u32, StreamOwner),
@@ -188,10 +185,6 @@ impl Outputs {
 
     /// Takes over the launcher's end of the terminal of a rank. Output of the rank there is copied to
     /// standard output unchanged.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(crate) fn add_terminal(
         &mut self,
         (process, seat): (u32, StreamOwner),
@@ -331,21 +324,41 @@ impl Outputs {
         self.let_go(stream, process, true);
     }
 
-    /// Ends the unfinished line of a writer, since text of others waits for its end; later if the rest of the
-    /// line has arrived already.
+    /// Ends the unfinished line of a writer, since text of others waits for its end. The line goes on if its
+    /// rest has arrived already, and may do so if its node has not said yet that there is none.
     fn end_line(&mut self, place: u32, writer: Writer, now: Instant) {
-        let open_lines = self.open_lines.get(&place).into_iter().flatten();
+        let open_lines = self.open_lines.get(&place).into_iter().flatten().copied();
         let mut of_writer = open_lines.filter(|(process, stream)| {
             let pipe =
                 self.pipes.get(index(*process)).and_then(|pipes| pipes[stream.index()].as_ref());
             pipe.is_some_and(|pipe| Writer::Rank(pipe.seat, *stream) == writer)
         });
+        let begun = of_writer.next();
         let continues = self.places.is_full(place)
-            || of_writer.any(|(process, stream)| self.has(*stream, *process, PollFlags::IN));
+            || begun.is_some_and(|(process, stream)| self.has(stream, process, PollFlags::IN));
+        let is_asked = !continues && begun.is_some_and(|at| self.ask_for_rest(at));
         let Some(outlet) = self.places.outlet(place) else { return };
-        if !continues || !outlet.extend_deferral(now) {
+        let goes_on = match is_asked {
+            true => outlet.extend_deferral_to_limit(now),
+            false => continues && outlet.extend_deferral(now),
+        };
+        if !goes_on {
             outlet.end_line();
         }
+    }
+
+    /// Has the node of a rank asked for the rest of its line, once. False if there is none to ask.
+    fn ask_for_rest(&mut self, (process, stream): (u32, Stream)) -> bool {
+        let pipe =
+            self.pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        let is_remote = |pipe: &&mut OutputPipe| {
+            pipe.fd.is_none() && matches!(pipe.way, LineTreatment::Labelled(_))
+        };
+        let Some(pipe) = pipe.filter(is_remote) else { return false };
+        if !std::mem::replace(&mut pipe.is_wanted, true) {
+            self.wanted.push((process, stream));
+        }
+        true
     }
 
     /// True if only one rank has an unfinished line at a place and at that of its copy.
@@ -541,6 +554,7 @@ impl Outputs {
             lines: LineBuffer::default(),
             is_unfinished: false,
             shown_at: None,
+            is_wanted: false,
         };
         self.pipes[index(process)][stream.index()] = Some(pipe);
         self.open_count += 1;
@@ -570,9 +584,8 @@ impl Outputs {
     }
 
     fn read_once(&mut self, stream: Stream, process: u32) -> Read {
-        let Self { pipes, places, scratch, .. } = self;
+        let Self { pipes, places, .. } = self;
         let Some(pipe) = &pipes[index(process)][stream.index()] else { return Read::Later };
-        let Some(fd) = &pipe.fd else { return Read::Later };
         let Some(outlet) = places.outlet(pipe.place) else { return Read::Later };
         if outlet.is_full() && outlet.flush() == Flushed::Waiting && outlet.is_full() {
             return Read::Later;
@@ -580,6 +593,14 @@ impl Outputs {
         if pipe.copy.is_some_and(|copy| places.is_full(copy)) {
             return Read::Later;
         }
+        self.read_now(stream, process)
+    }
+
+    /// Reads once, even if a place is full.
+    fn read_now(&mut self, stream: Stream, process: u32) -> Read {
+        let Self { pipes, scratch, .. } = self;
+        let Some(pipe) = &pipes[index(process)][stream.index()] else { return Read::Later };
+        let Some(fd) = &pipe.fd else { return Read::Later };
         scratch.clear();
         match rustix::io::read(fd, spare_capacity(scratch)) {
             Ok(count) if count > 0 => {}
@@ -645,6 +666,7 @@ impl Outputs {
         }
         let held = pipe.lines.held_bytes();
         self.held_bytes += held;
+        pipe.is_wanted &= memchr::memchr(b'\n', text).is_none();
         let shown_at = pipe.shown_at.take();
         if let Some(at) = shown_at {
             self.unfinished.remove(&(at, process, stream));

@@ -89,10 +89,6 @@ struct Place {
 
 impl Places {
     /// Prepares the launcher's own streams.
-    ///
-    /// # Errors
-    ///
-    /// [`PatternError`].
     pub(crate) fn new(settings: &Output) -> Result<Self, PatternError> {
         let pattern = |text: &Option<String>| text.as_deref().map(Pattern::parse).transpose();
         let ours = if streams_are_one() { [0, 0] } else { [0, 1] };

@@ -46,10 +46,6 @@ pub(crate) struct Pty {
 
 impl Pty {
     /// Makes a terminal of the size of the launcher's; input from `keys` is typed there.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(crate) fn open(keys: Option<OwnedFd>) -> io::Result<(Self, CString)> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;
@@ -81,19 +77,11 @@ impl Pty {
     }
 
     /// Descriptor for the output of the rank.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(crate) fn output(&self) -> io::Result<OwnedFd> {
         self.master.as_ref().ok_or(io::ErrorKind::NotFound)?.try_clone()
     }
 
     /// The rank was started: it gets all keys from now on.
-    ///
-    /// # Errors
-    ///
-    /// Those of the poller, as of all that follows.
     pub(crate) fn begin(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         self.process = process;
         if let Some(console) = &mut self.console {
@@ -112,10 +100,6 @@ impl Pty {
     }
 
     /// The size of the launcher's terminal may have changed, or its foreground process group.
-    ///
-    /// # Errors
-    ///
-    /// As for [`begin`](Self::begin).
     pub(crate) fn handle_terminal_changes(&mut self, poller: &Poller) -> io::Result<()> {
         if let Some(console) = &mut self.console {
             console.enter();
@@ -128,10 +112,6 @@ impl Pty {
     }
 
     /// Types available input, as far as the terminal takes it.
-    ///
-    /// # Errors
-    ///
-    /// As for [`begin`](Self::begin).
     pub(crate) fn pump(&mut self, poller: &Poller) -> io::Result<()> {
         while self.write() && self.read() {}
         self.watch_source(poller)?;
@@ -139,10 +119,6 @@ impl Pty {
     }
 
     /// The rank has terminated: restores the launcher's terminal, and leaves unread input in place.
-    ///
-    /// # Errors
-    ///
-    /// As for [`begin`](Self::begin).
     pub(crate) fn end(&mut self, poller: &Poller) -> io::Result<()> {
         self.typed.clear();
         self.watch_master(poller)?;

@@ -39,10 +39,6 @@ pub(crate) enum Pushed {
 
 impl PushedInputs {
     /// Makes the standard input of a rank that is about to start.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(crate) fn open() -> io::Result<RankInput> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         ioctl_fionbio(&write, true)?;
@@ -69,10 +65,6 @@ impl PushedInputs {
 
     /// Writes `input` to a process as far as its pipe takes it, and queues the rest. With `is_complete`, the
     /// pipe is closed after it.
-    ///
-    /// # Errors
-    ///
-    /// Those of the poller.
     pub(crate) fn push(
         &mut self,
         process: u32,
@@ -92,10 +84,6 @@ impl PushedInputs {
     }
 
     /// The pipe of a process takes more, or has no reader any more.
-    ///
-    /// # Errors
-    ///
-    /// Those of the poller.
     pub(crate) fn ready(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         let Some(pushed) = self.pipes.get_mut(&process) else { return Ok(()) };
         let PushedPipe { pipe: Some(pipe), queue, is_complete, watched } = pushed else {

@@ -2,12 +2,13 @@
 //!
 //! Wire: records in the order in which they were written, in postcard, without anything between them.
 
+use crate::byte_vec;
 use crate::rank_sets;
 use crate::stream::Stream;
 use pmi_host_base::ranges::Ranks;
 use serde::{Deserialize, Serialize};
 
-/// Output of one rank, or of its agent.
+/// Output of one rank, or of its node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum OutputRecord<'a> {
     /// Text of a rank. A line may be cut into several texts.
@@ -19,7 +20,7 @@ pub(crate) enum OutputRecord<'a> {
         /// Stream of the text.
         stream: Stream,
         /// The text.
-        #[serde(borrow)]
+        #[serde(borrow, serialize_with = "byte_vec::serialize")]
         text: &'a [u8],
     },
     /// A stream of a rank has ended.
@@ -31,14 +32,14 @@ pub(crate) enum OutputRecord<'a> {
         /// The stream.
         stream: Stream,
     },
-    /// A line of an agent for the user.
+    /// A line of a node for the user.
     Message {
         /// Number of its node in the tree.
         node: u32,
-        /// Number of the line among those of the agent, from 1.
+        /// Number of the line among those of the node, from 1.
         number: u64,
         /// The line.
-        #[serde(borrow)]
+        #[serde(borrow, serialize_with = "byte_vec::serialize")]
         text: &'a [u8],
     },
     /// Text of one or several ranks, in a run in which equal lines are written once.
@@ -54,8 +55,17 @@ pub(crate) enum OutputRecord<'a> {
         /// The ranks, by the position of the text in their streams.
         places: Vec<TextPlace>,
         /// The text.
-        #[serde(borrow)]
+        #[serde(borrow, serialize_with = "byte_vec::serialize")]
         text: &'a [u8],
+    },
+    /// What a rank has written up to now precedes this: the head has asked for the rest of a line.
+    UpToDate {
+        /// Number of its job.
+        job: u32,
+        /// The rank.
+        rank: u32,
+        /// The stream.
+        stream: Stream,
     },
 }
 
@@ -89,7 +99,7 @@ impl<'a> OutputRecord<'a> {
     /// Appends the record to `to`.
     pub(crate) fn append(&self, to: &mut Vec<u8>) {
         // Neither the type nor a vector has an error.
-        to.extend_from_slice(&postcard::to_stdvec(self).unwrap_or_default());
+        *to = postcard::to_extend(self, std::mem::take(to)).unwrap_or_default();
     }
 
     /// Reads the next record from the front of `from`, and advances it. `None` at the end, and for

@@ -64,10 +64,6 @@ pub(crate) enum SourceRead {
 
 impl Source {
     /// Determines the kind of `fd`.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
         let kind = match FileType::from_raw_mode(fstat(&fd)?.st_mode) {
             FileType::RegularFile => Kind::File(seek(&fd, SeekFrom::Current(0))?),

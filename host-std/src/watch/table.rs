@@ -31,7 +31,7 @@ pub struct Table {
 }
 
 /// A job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Name of its key-value space, unique among jobs.
     pub name: String,
@@ -289,13 +289,10 @@ pub(super) mod tests {
             program: "./a.out".to_owned(),
             size: 4,
             running: (0..4).collect(),
-            fences: 0,
             messages: 6,
             waits: vec![wait],
-            more_waits: 0,
             ranks: vec![rank],
-            more_ranks: 0,
-            nodes: Vec::new(),
+            ..Job::default()
         };
         let host = "node1".to_owned();
         Table {

@@ -101,10 +101,6 @@ impl WebClient {
     }
 
     /// Progresses as far as possible without blocking.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system's readiness calls.
     pub(super) fn turn(&mut self, poller: &Poller) -> io::Result<Turn> {
         let turn = match std::mem::replace(&mut self.stage, WebClientState::Over) {
             WebClientState::Fresh(stream, hello) => {

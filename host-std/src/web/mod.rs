@@ -100,10 +100,6 @@ impl Web {
 
     /// Accepts connections, as far as they are admitted, and returns those that were rejected. If too
     /// many are neither ranks nor observers, one of them is closed.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn accept_clients(
         &mut self,
         mut challenge: impl FnMut() -> io::Result<Option<Challenge>>,
@@ -149,10 +145,6 @@ impl Web {
     }
 
     /// Serves the connection with this number.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system's readiness calls.
     pub(crate) fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<Option<Visit>> {
         let watching = self.visitors.iter().flatten().filter(|visitor| visitor.watches()).count();
         let Some(place) = self.visitors.get_mut(index(number)) else { return Ok(None) };
@@ -191,10 +183,6 @@ impl Web {
     }
 
     /// Sends one observer the trace so far.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system's readiness calls.
     pub(crate) fn show(&mut self, number: u32, trace: &[u8], poller: &Poller) -> io::Result<()> {
         if let Some(Some(visitor)) = self.visitors.get_mut(index(number)) {
             visitor.begin(trace);
@@ -205,10 +193,6 @@ impl Web {
 
     /// Sends all observers further `records`, and returns the addresses of those that were too slow and
     /// are being disconnected.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system's readiness calls.
     pub(crate) fn feed(&mut self, records: &[u8], poller: &Poller) -> io::Result<Vec<SocketAddr>> {
         let mut slow = Vec::new();
         for number in 0..self.len() {
@@ -231,10 +215,6 @@ impl Web {
     }
 
     /// Closes connections that have exceeded their deadline.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         for (number, place) in (0..).zip(&mut self.visitors) {
             if place.as_ref().and_then(|v| v.deadline).is_some_and(|deadline| deadline <= now) {

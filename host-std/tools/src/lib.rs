@@ -7,6 +7,8 @@
 //! doctor    checks of a rank's environment, with any launcher
 //! pmix      a PMIx tool: queries, events and control of running jobs
 //! bridge    connects a rank behind a serial line to a server
+//!
+//! import    for trace and replay: traces from the logs of other launchers
 //! ```
 //!
 //! A tool exports the definition of its command line (`define`) and its start (`run`), which returns the
@@ -24,6 +26,7 @@ pub mod bridge;
 mod child;
 pub mod conform;
 pub mod doctor;
+pub mod import;
 pub mod pmix;
 pub mod replay;
 pub mod trace;

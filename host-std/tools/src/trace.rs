@@ -1,10 +1,10 @@
 //! `pmi-host trace`: views of a trace, by any recorder.
 
+use crate::import::{self, Imported};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use pmi_host_base::exit::{FAILED, complain, line, print, print_bytes, refuse};
 use pmi_host_base::user_file::{self, Readers};
-use pmi_trace::import::{self, Imported};
 use pmi_trace::view::{chrome, diff, stats, svg, text};
 use pmi_trace::{Trace, file, json};
 use std::ffi::OsString;

@@ -19,10 +19,16 @@
 //!
 //! ```text
 //! impl Driver {
-//!     async fn call<R: ReadReply>(&mut self, request: &Request<'_>, reply: R) -> Result<R::Output,
-//! CallError<E>>;     async fn send_abort(&mut self, request: &Request<'_>) -> Result<(), CallError<E>>;
-//! fn read_client<T>(&self, read: impl FnOnce(&Client<…>) -> T) -> T;     const ABORT_BYTES: usize = …;
-//! pmi_link::client_calls! { [async] [await] [&mut Self] E, generations: 2, threaded: false } }
+//!     async fn call<R: ReadReply>(
+//!         &mut self,
+//!         request: &Request<'_>,
+//!         reply: R,
+//!     ) -> Result<R::Output, CallError<E>>;
+//!     async fn send_abort(&mut self, code: i32, message: &[u8]) -> Result<(), CallError<E>>;
+//!     fn read_client<T>(&self, read: impl FnOnce(&Client<…>) -> T) -> T;
+//!
+//!     pmi_link::client_calls! { [async] [await] [&mut Self] E, generations: 2, threaded: false }
+//! }
 //! ```
 
 mod lent;

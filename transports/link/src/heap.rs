@@ -2,6 +2,7 @@
 //!
 //! The bound protects against peers that misbehave; others stay far below it.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use pmi_core::error::Full;
@@ -138,6 +139,57 @@ impl<T> Slots<T> for Slab<T> {
     }
 }
 
+/// Numbered items whose numbers are never used again.
+///
+/// An item that is removed leaves the size of a pointer behind.
+#[derive(Clone, Debug)]
+pub struct UniqueSlots<T> {
+    items: Vec<Option<Box<T>>>,
+    max: usize,
+}
+
+impl<T> UniqueSlots<T> {
+    /// No items, of up to `max` ever.
+    pub const fn new(max: usize) -> Self {
+        Self { items: Vec::new(), max }
+    }
+}
+
+impl<T> Slots<T> for UniqueSlots<T> {
+    fn end(&self) -> usize {
+        self.items.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.max
+    }
+
+    fn get(&self, index: usize) -> Option<&T> {
+        self.items.get(index)?.as_deref()
+    }
+
+    fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        self.items.get_mut(index)?.as_deref_mut()
+    }
+
+    fn insert(&mut self, item: T) -> Option<usize> {
+        let index = self.items.len();
+        if index >= self.max {
+            return None;
+        }
+        // One at first: most servers never have a second job.
+        if self.items.capacity() == index {
+            self.items.reserve_exact(index.max(1));
+        }
+        self.items.push(Some(Box::new(item)));
+        Some(index)
+    }
+
+    fn remove(&mut self, index: usize) -> Option<T> {
+        self.items.get_mut(index)?.take().map(|item| *item)
+    }
+}
+
 /// Small pieces come often and are not worth asking for memory again.
 const KEPT_BYTES: usize = 64;
 
@@ -186,6 +238,16 @@ mod tests {
         assert!(bytes.memory_bytes() >= 4096);
         bytes.drop_front(4096);
         assert_eq!(bytes.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn number_of_an_item_that_is_removed_is_not_given_again() {
+        let mut slots = UniqueSlots::new(3);
+        assert_eq!((slots.insert('a'), slots.insert('b')), (Some(0), Some(1)));
+        assert_eq!((slots.remove(1), slots.remove(1), slots.get(1)), (Some('b'), None, None));
+        assert_eq!((slots.insert('c'), slots.insert('d')), (Some(2), None));
+        assert_eq!((slots.get(0), slots.get(2), slots.end()), (Some(&'a'), Some(&'c'), 3));
+        assert_eq!(slots.get_mut(2), Some(&mut 'c'));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The one place of this crate with `unsafe`: a number from the environment becomes a descriptor, and a
-//! descriptor
-//! becomes memory.
+//! descriptor becomes memory.
 //!
 //! There is no way around `unsafe` for the first that works everywhere. A socket cannot be opened again
 //! through
@@ -119,9 +118,8 @@ pub(crate) mod memory {
             if len == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            // SAFETY: the system chooses an address that nothing else has. The file cannot be shortened, so
-            // each
-            // of its bytes exists as long as the mapping.
+            // SAFETY: the system chooses an address that nothing else has. The file cannot be shortened,
+            // so each of its bytes exists as long as the mapping.
             let start =
                 unsafe { mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0) }?;
             let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
@@ -152,8 +150,7 @@ pub(crate) mod memory {
         #[allow(unsafe_code, reason = "lends the memory of a mapping")]
         fn as_ref(&self) -> &[u8] {
             // SAFETY: the mapping has this many bytes and lives as long as the borrow. The seals exclude
-            // every
-            // later write and change of the length by any process, this one included.
+            // every later write and change of the length by any process, this one included.
             unsafe { slice::from_raw_parts(self.0.start.as_ptr(), self.0.len) }
         }
     }
@@ -180,8 +177,7 @@ pub(crate) mod memory {
                 return false;
             }
             // SAFETY: the range is inside the mapping, `bytes` is memory of this process elsewhere, and
-            // `&mut`
-            // excludes other threads.
+            // `&mut` excludes other threads.
             unsafe {
                 ptr::copy_nonoverlapping(
                     bytes.as_ptr(),

@@ -62,9 +62,8 @@ impl SharedPmi {
     }
 
     /// Takes a connected stream, and offers the server a [`snapshot`](crate::snapshot) with the first
-    /// message;
-    /// nothing is sent yet. A system without the memory for it, or a server that does not know of it, gives a
-    /// session as that of [`new`](Self::new).
+    /// message; nothing is sent yet. A system without the memory for it, or a server that does not know
+    /// of it, gives a session as that of [`new`](Self::new).
     ///
     /// # Errors
     ///

@@ -9,8 +9,7 @@
 //! ```text
 //!   view         views of a trace: text, statistics, differences, pictures, other viewers
 //!   describe     messages in words; exchange   pairs of requests and replies
-//!   import       all sources of sessions: the formats of this crate, logs of Hydra and Flux
-//!   file, json   the format, and the same as JSON lines
+//!   open         a trace in either form: file, the format, or json, the same as JSON lines
 //!   stream       whole messages out of bytes as they arrive
 //!   message      meaning of a message
 //!      └──── record   parts of a trace
@@ -20,9 +19,9 @@ mod bytes;
 pub mod describe;
 pub mod exchange;
 pub mod file;
-pub mod import;
 pub mod json;
 pub mod message;
+pub mod open;
 mod pmix;
 pub mod record;
 pub mod stream;

@@ -2,7 +2,7 @@
 
 use pmi_trace::exchange::exchanges;
 use pmi_trace::view::{chrome, diff, stats, svg, text};
-use pmi_trace::{Content, Direction, Head, JobFacts, Record, Trace, import};
+use pmi_trace::{Content, Direction, Head, JobFacts, Record, Trace};
 use serde_json::Value;
 
 const US: u64 = 1_000;
@@ -207,18 +207,6 @@ fn messages_alone_make_a_difference() {
         shown.contains("rank 1 differs in message 9") && shown.contains("second: nothing more"),
         "{shown}"
     );
-}
-
-#[test]
-fn trace_is_equal_to_itself_in_every_form() {
-    for log in [
-        &include_bytes!("logs/hydra-5.0.2-two-nodes.log")[..],
-        include_bytes!("logs/hydra-4.0.2-pmi2.log"),
-        include_bytes!("logs/flux-0.88.0-hello.log"),
-    ] {
-        let trace = import::read(log).unwrap().trace;
-        assert_eq!(diff::diff(&trace, &trace.clone(), diff::DiffOptions { values: true }), None);
-    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ export class CoverView {
         h("div", { class: "entries" },
           entry("Watch, 40 s", "a film of the run beside this", watch, "primary"),
           entry("Do it yourself", "be rank 1: put, fence, get", learn),
-          entry("Open your trace", "of pmi-host, mpiexec -verbose or Flux, or a job that runs now", open)),
+          entry("Open your trace", "of pmi-host, or a job that runs now", open)),
         h("p", { class: "aside" }, "Or play any ", h("button", { type: "button", class: "link", onclick: explore }, "scenario"),
           " with the real server and the real clients, in this page: nothing is sent anywhere.")),
       h("figure", { class: "example", "aria-label": "Three ranks find each other" }, this.stage, this.words, legend()));

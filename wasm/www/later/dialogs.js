@@ -41,7 +41,7 @@ export function open(session, choose) {
   };
   const box = dialog("Open",
     h("button", { type: "button", class: "offer", onclick: () => { box.close(); choose(); } }, h("strong", {}, "A file"),
-      h("span", {}, "a trace of pmi-host or of this page, a log of mpiexec -verbose, or a log of Flux; or drop it anywhere")),
+      h("span", {}, "a trace of pmi-host or of this page (of a log of another launcher: pmi-host trace export); or drop it anywhere")),
     h("form", { class: "offer live", onsubmit: live }, h("strong", {}, "A job that runs now"),
       h("span", {}, "of a launcher that was started with --websocket"),
       h("div", { class: "row" }, address, h("button", { type: "submit" }, "Watch"))));

@@ -15,7 +15,7 @@ export class Recorded {
   text = null;
   done = "";
 
-  /// Reads a trace of `pmi-host`, or a log of Hydra or Flux. The bytes are given away.
+  /// Reads a trace. The bytes are given away.
   static async of(bytes) {
     const [columns] = await Promise.all([read(bytes), ready]);
     return new Recorded(columns);

@@ -26,8 +26,10 @@ mod tools;
 
 pub(crate) use start::check_simulated;
 
-use crate::args::Arguments;
+use crate::args;
+use lexopt::prelude::*;
 use spinners::Spinners;
+use start::{START_USAGE, StartOptions};
 use std::fs;
 use std::process::ExitCode;
 use tools::Tools;
@@ -76,12 +78,15 @@ const SECTIONS: &[Section] = &[
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let BenchPlan { sections, write, is_busy, against, is_plot, is_simulated } = parse(arguments)?;
+    let BenchPlan { sections, write, is_busy, against, is_plot, is_simulated, start } =
+        parse(arguments)?;
     if is_plot {
         plot::write_all()?;
     }
-    if is_simulated {
-        start::write_simulated()?;
+    match (is_simulated, start) {
+        (true, None) => start::write_simulated()?,
+        (true, Some(start)) => print!("{}", start.simulate()?),
+        (false, _) => {}
     }
     if is_plot || is_simulated {
         return Ok(ExitCode::SUCCESS);
@@ -133,7 +138,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 }
 
 /// The parsed command line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct BenchPlan {
     sections: Vec<&'static Section>,
     /// True if to write the tables into the page.
@@ -144,40 +149,55 @@ struct BenchPlan {
     against: Option<String>,
     /// True if only to draw the plots of the tables of the page.
     is_plot: bool,
-    /// True if only to simulate starts with the costs of the repository, for the page.
+    /// True if only to simulate starts: those of the page, which are written into it, or the one below.
     is_simulated: bool,
+    /// A start that is simulated and printed.
+    start: Option<StartOptions>,
 }
 
 fn parse(arguments: &[String]) -> Result<BenchPlan, String> {
-    let mut arguments = Arguments::new(
-        arguments,
+    let usage = format!(
         "cargo xtask bench [--write] [--busy] [--against FILE] [SECTION...], bench --plot or \
-         bench --simulate",
+         bench --simulate {START_USAGE}"
     );
-    let (write, is_busy) = (arguments.flag("--write"), arguments.flag("--busy"));
-    let against = arguments.value("--against")?;
-    let (is_plot, is_simulated) = (arguments.flag("--plot"), arguments.flag("--simulate"));
-    let names = arguments.names()?;
+    let mut plan = BenchPlan::default();
+    let mut names = Vec::new();
+    args::read(arguments, &usage, |parser| {
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Long("write") => plan.write = true,
+                Long("busy") => plan.is_busy = true,
+                Long("against") => plan.against = Some(parser.value()?.string()?),
+                Long("plot") => plan.is_plot = true,
+                Long("simulate") => plan.is_simulated = true,
+                Value(name) => names.push(name.string()?),
+                Long(option) => {
+                    let option = option.to_owned();
+                    if !plan.start.get_or_insert_default().read(&option, parser)? {
+                        return Err(Long(&option).unexpected());
+                    }
+                }
+                other @ Short(_) => return Err(other.unexpected()),
+            }
+        }
+        match plan.start {
+            Some(_) if !plan.is_simulated => Err("options of a start need --simulate".into()),
+            _ => Ok(()),
+        }
+    })?;
     let known: Vec<_> = SECTIONS.iter().map(|(name, ..)| *name).collect();
-    if let Some(other) = names.iter().find(|name| **name != "all" && !known.contains(name)) {
-        return Err(format!(
-            "{other:?} is neither --write, --busy nor --against FILE, nor one of all, {}",
-            known.join(", ")
-        ));
+    if let Some(other) = names.iter().find(|name| *name != "all" && !known.contains(&name.as_str()))
+    {
+        return Err(format!("{other:?} is not one of all, {}", known.join(", ")));
     }
-    let is_all = names.is_empty() || names.contains(&"all");
-    let chosen = |(name, ..): &&Section| match is_all {
-        true => !is_busy || BUSY.contains(name),
-        false => names.contains(name),
+    let is_named = |section: &str| names.iter().any(|name| name == section);
+    let is_all = names.is_empty() || is_named("all");
+    let is_chosen = |(name, ..): &&Section| match is_all {
+        true => !plan.is_busy || BUSY.contains(name),
+        false => is_named(name),
     };
-    Ok(BenchPlan {
-        sections: SECTIONS.iter().filter(chosen).collect(),
-        write,
-        is_busy,
-        against,
-        is_plot,
-        is_simulated,
-    })
+    plan.sections = SECTIONS.iter().filter(is_chosen).collect();
+    Ok(plan)
 }
 
 /// Sections with a second table, of a busy machine.

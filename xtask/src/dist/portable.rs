@@ -134,14 +134,14 @@ impl PortableTarget {
 
     fn build(&self, builder: &Path) -> Result<PathBuf, String> {
         let toolchain = toolchain::choose(self.name, &Facts::probe())?;
-        let plain = toolchain::build(&toolchain, self.name, "std,panic_abort", "release");
+        let plain = toolchain::build(&toolchain, self.name, "std,panic_abort", super::PROFILE);
         let mut cargo = process::command(builder);
         cargo.arg("zigbuild");
         let words = plain.get_args().skip(1).map(|word| match word == self.name {
             true => format!("{}.{GLIBC}", self.name).into(),
             false => word.to_owned(),
         });
-        cargo.args(words).args(["--package", "pmi-host", "--config", "profile.release.strip=true"]);
+        cargo.args(words).args(["--package", "pmi-host", "--config", "profile.dist.strip=true"]);
         copy_environment(&plain, &mut cargo);
         if matches!(toolchain, Toolchain::BuildStd { .. }) {
             // A cargo of rustup in PATH would start another compiler.
@@ -152,7 +152,7 @@ impl PortableTarget {
             return Err(format!("pmi-host cannot be built for {}", self.name));
         }
         let built = toolchain::directory(&toolchain).join(self.name);
-        Ok(built.join("release/pmi-host"))
+        Ok(built.join(super::PROFILE).join("pmi-host"))
     }
 
     /// Runs a job of two ranks by QEMU's emulation of the processor, if it is installed.

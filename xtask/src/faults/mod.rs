@@ -29,11 +29,13 @@ mod pool;
 mod report;
 mod table;
 
-use crate::args::Arguments;
+use crate::args;
 use crate::toolchain;
 use case::{Selection, list};
 use launcher::Launcher;
+use lexopt::prelude::*;
 use pool::{PoolState, Settings};
+use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -199,32 +201,38 @@ fn print_list(selection: &Selection) {
 }
 
 fn parse(arguments: &[String]) -> Result<Wish, String> {
-    let mut arguments = Arguments::new(arguments, "cargo xtask faults --help");
-    let time = arguments.value("--seconds")?.map(Duration::from_secs);
-    let hosts: Option<u32> = arguments.value("--hosts")?;
-    let nodes: Option<u32> = arguments.value("--nodes")?;
-    let selection = Selection {
-        seed: arguments.value("--seed")?.unwrap_or(1),
-        cases: arguments.value("--cases")?,
-        sizes: arguments.values("--size")?,
-        nodes: hosts.or(nodes).unwrap_or(0),
-        has_hosts: hosts.is_some(),
-        faults: arguments.values_by("--fault", named)?,
-        phases: arguments.values_by("--phase", named)?,
-    };
-    let mut wish = Wish {
-        selection,
-        against: arguments.values("--against")?,
-        is_without_ours: arguments.flag("--only-against"),
-        ours: arguments.value("--launcher")?,
-        resume: arguments.value("--resume")?,
-        jobs: arguments.value("--jobs")?,
-        time,
-        does_list: arguments.flag("--list"),
-        report: arguments.values("--report")?,
-        writes: arguments.flag("--write"),
-    };
-    arguments.end()?;
+    let (mut hosts, mut nodes): (Option<u32>, Option<u32>) = (None, None);
+    let mut wish = Wish::default();
+    wish.selection.seed = 1;
+    args::read(arguments, "cargo xtask faults --help", |parser| {
+        let selection = &mut wish.selection;
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Long("seed") => selection.seed = parser.value()?.parse()?,
+                Long("cases") => selection.cases = Some(parser.value()?.parse()?),
+                Long("size") => selection.sizes.push(parser.value()?.parse()?),
+                Long("nodes") => nodes = Some(parser.value()?.parse()?),
+                Long("hosts") => hosts = Some(parser.value()?.parse()?),
+                Long("fault") => selection.faults.push(parser.value()?.parse_with(of_list)?),
+                Long("phase") => selection.phases.push(parser.value()?.parse_with(of_list)?),
+                Long("against") => wish.against.push(parser.value()?.string()?),
+                Long("only-against") => wish.is_without_ours = true,
+                Long("launcher") => wish.ours = Some(parser.value()?.string()?),
+                Long("jobs") => wish.jobs = Some(parser.value()?.parse()?),
+                Long("seconds") => {
+                    wish.time = Some(parser.value()?.parse().map(Duration::from_secs)?)
+                }
+                Long("resume") => wish.resume = Some(parser.value()?.into()),
+                Long("list") => wish.does_list = true,
+                Long("report") => wish.report.push(parser.value()?.into()),
+                Long("write") => wish.writes = true,
+                other => return Err(other.unexpected()),
+            }
+        }
+        Ok(())
+    })?;
+    wish.selection.nodes = hosts.or(nodes).unwrap_or(0);
+    wish.selection.has_hosts = hosts.is_some();
     if wish.selection.sizes.is_empty() {
         wish.selection.sizes = SIZES.to_vec();
     }
@@ -247,6 +255,11 @@ fn parse(arguments: &[String]) -> Result<Wish, String> {
         return Err("--only-against needs an --against".into());
     }
     Ok(wish)
+}
+
+/// The fault or phase of this name.
+fn of_list<T: DeserializeOwned>(name: &str) -> Result<T, &'static str> {
+    named(name).ok_or("--list prints all")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The cases: command lines from files and documents, and random ones with faults.
 
-use crate::process;
+use crate::process::{self, quoted};
 use crate::random::SplitMix;
 use std::fs;
 
@@ -218,15 +218,6 @@ fn random_case(at: u32, random: &mut SplitMix) -> Case {
     }
 }
 
-/// The word as a shell reads it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 const OPTIONS: &[&[&str]] = &[
     &["-l"],
     &["--label-format", "%r@%j: "],
@@ -327,12 +318,6 @@ mod tests {
         })[0];
         assert!(written >= 150, "{written}");
         assert!(cases.iter().any(|case| case.interruption.is_some()));
-    }
-
-    #[test]
-    fn words_reach_a_shell_as_they_are() {
-        assert_eq!(quoted("a'b c"), "'a'\\''b c'");
-        assert_eq!([quoted(""), quoted("--x=y")], ["''", "--x=y"]);
     }
 
     #[test]

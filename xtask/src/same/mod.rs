@@ -14,9 +14,10 @@ mod cases;
 mod normal;
 mod play;
 
-use crate::args::Arguments;
+use crate::args;
 use crate::process;
 use cases::{Case, Selection};
+use lexopt::prelude::*;
 use play::{Outcome, Programs, Stage};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -82,22 +83,30 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 }
 
 fn parse(arguments: &[String]) -> Result<Wish, String> {
-    let mut arguments = Arguments::new(arguments, "cargo xtask same --help");
-    let selection = Selection {
-        random: arguments.value("--random")?.unwrap_or(1000),
-        seed: arguments.value("--seed")?.unwrap_or(1),
-        only: arguments.values("--only")?,
-    };
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let jobs = arguments.value("--jobs")?.unwrap_or(cores).max(1);
-    let is_verbose = arguments.flag("--verbose");
-    let does_list = arguments.flag("--list");
-    let builds = match (does_list, arguments.names()?.as_slice()) {
+    let mut selection = Selection { random: 1000, seed: 1, only: Vec::new() };
+    let mut jobs = thread::available_parallelism().map_or(1, usize::from);
+    let (mut is_verbose, mut does_list, mut names) = (false, false, Vec::new());
+    args::read(arguments, "cargo xtask same --help", |parser| {
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Long("random") => selection.random = parser.value()?.parse()?,
+                Long("seed") => selection.seed = parser.value()?.parse()?,
+                Long("only") => selection.only.push(parser.value()?.string()?),
+                Long("jobs") => jobs = parser.value()?.parse()?,
+                Long("verbose") => is_verbose = true,
+                Long("list") => does_list = true,
+                Value(name) => names.push(name.string()?),
+                other => return Err(other.unexpected()),
+            }
+        }
+        Ok(())
+    })?;
+    let builds = match (does_list, names.as_slice()) {
         (true, []) => None,
         (false, [old, new]) => Some([build(old)?, build(new)?]),
         _ => return Err(USAGE.into()),
     };
-    Ok(Wish { builds, selection, jobs, is_verbose })
+    Ok(Wish { builds, selection, jobs: jobs.max(1), is_verbose })
 }
 
 fn build(word: &str) -> Result<PathBuf, String> {

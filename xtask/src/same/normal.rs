@@ -42,10 +42,10 @@ fn push_word(normal: &mut String, word: &str, is_number: bool) {
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
         normal.push_str(&rest[..start]);
         rest = &rest[start..];
-        let end = rest.find(|c: char| !c.is_ascii_hexdigit() && c != '.').unwrap_or(rest.len());
-        let number = rest[..end].trim_end_matches('.');
+        let number = number_at(rest);
         let digits = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
-        let varies = is_number || number.contains('.') || number.len() >= LONG;
+        let is_precise = number.contains(['.', 'x', '-']);
+        let varies = is_number || is_precise || number.len() >= LONG;
         // A number such as the one in `node1` or `143` is as it is; a longer one is that of a process, a time
         // or a key.
         let taken = if varies { number.len() } else { digits };
@@ -53,6 +53,19 @@ fn push_word(normal: &mut String, word: &str, is_number: bool) {
         rest = &rest[taken..];
     }
     normal.push_str(rest);
+}
+
+/// The number at the begin of a text: `17`, `0.5`, `5c2502b8`, `0xff` or `6e-6`.
+fn number_at(text: &str) -> &str {
+    let hex = text.strip_prefix("0x").map_or(0, |_| 2);
+    let is_end = |c: char| !c.is_ascii_hexdigit() && c != '.';
+    let mut end = text[hex..].find(is_end).map_or(text.len(), |end| hex + end);
+    let exponent = text[end..].strip_prefix('-').filter(|_| text[..end].ends_with('e'));
+    if let Some(exponent) = exponent.filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
+        let is_end = |c: char| !c.is_ascii_digit();
+        end = text.len() - exponent.find(is_end).map_or(0, |at| exponent.len() - at);
+    }
+    text[..end].trim_end_matches('.')
 }
 
 /// Digits of a number that is none of a rank, a count or an exit code.
@@ -69,11 +82,15 @@ mod tests {
         assert_eq!(normal("after 12 ms, 5 ranks"), "after # ms, 5 ranks");
         assert_eq!(normal("   0  1894  vm   46.9"), "0 # vm #");
         assert_eq!(normal("127.0.0.1:33541"), "#:#");
+        assert_eq!(normal("\"running\": 6e-6, 1e-12"), "\"running\": #, #");
+        assert_eq!(normal("id 0xdfd1 at 0x7"), "id # at #");
     }
 
     #[test]
     fn codes_counts_and_lines_stay() {
-        for text in ["exited with code 143", "n[001-128]:2\nb", "", "x=100 ranks\n", "a\n\nb"] {
+        for text in
+            ["exited with code 143", "1e-", "n[001-128]:2\nb", "", "x=100 ranks\n", "a\n\nb"]
+        {
             assert_eq!(normal(text), text);
         }
     }

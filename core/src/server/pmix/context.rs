@@ -138,9 +138,10 @@ impl<S: Storage> Shared<S> {
         })
     }
 
-    /// True for a job of a run on several nodes, even if all of its ranks are on this one.
+    /// True for a job whose run has other nodes or clients of its own, even if all ranks of the job are on
+    /// this node.
     pub(super) fn is_served_by_head(&self, job: JobId) -> bool {
-        self.job(job).is_some_and(Job::is_over_nodes)
+        self.job(job).is_some_and(Job::is_served_by_head)
     }
 
     /// True if the owner serves the published names of a job.

@@ -512,6 +512,40 @@ fn serve_name(node: &mut TestServer, head: &mut TestServer) {
 }
 
 #[test]
+fn lookups_that_are_answered_before_either_answer_is_sent_both_find_the_name() {
+    let (mut head, mut node) = (node_server(2, &[]), node_server(2, &[0, 1]));
+    node.init_all();
+    let by = ProcId { job: head.job, rank: Rank(0) };
+    let published = head.server.serve_name(by, NameRequest::Publish { service: b"s", port: b"p" });
+    assert!(matches!(published, NameAnswer::Done));
+    for rank in [0, 1] {
+        assert_eq!(node.request(rank, "cmd=lookup_name service=s\n"), "");
+    }
+    serve_name(&mut node, &mut head);
+    serve_name(&mut node, &mut head);
+    for rank in [0, 1] {
+        let received = node.recv(rank);
+        assert!(received.contains("port=p"), "{received}");
+    }
+}
+
+#[test]
+fn job_whose_run_has_other_clients_hands_up_names_and_ends_its_fences_here() {
+    let mut world = node_server(1, &[]);
+    let spec = JobSpec { size: None, has_uplink: false, ..job_spec("alone") };
+    let job = world.add_job(spec, vec![Member::new(0, 0)]);
+    world.server.share_with_run(job).unwrap();
+    assert!(world.server.share_with_run(JobId(9)).is_err());
+    world.open(Peer::Member { job, rank: Rank(0) });
+    world.init_all();
+    assert!(world.request(0, "cmd=barrier_in\n").contains("barrier_out"));
+    assert_eq!(world.server.poll_event(), None);
+    assert_eq!(world.request(0, "cmd=lookup_name service=s\n"), "");
+    let event = world.server.poll_event();
+    assert!(matches!(event, Some(Event::NameRequested { .. })), "{event:?}");
+}
+
+#[test]
 fn names_are_held_by_the_head() {
     let mut head = node_server(4, &[]);
     let mut nodes = [node_server(4, &[0, 1]), node_server(4, &[2, 3])];

@@ -15,10 +15,6 @@ pub(super) fn tools(value: &str) -> Result<Vec<RankTool>, String> {
 }
 
 /// Tools of a file, with a value of `-gtool` on each line.
-///
-/// # Errors
-///
-/// As for [`tools`].
 pub(super) fn of_file(text: &str) -> Result<Vec<RankTool>, String> {
     let lines =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -32,10 +28,6 @@ pub(super) fn of_file(text: &str) -> Result<Vec<RankTool>, String> {
 
 /// Terminals of a window system for the ranks of the value of `--xterm`, as Open MPI starts them. `!` behind
 /// a rank, by which the terminal stays, is the default here.
-///
-/// # Errors
-///
-/// As for [`tools`].
 pub(super) fn terminals(value: &str) -> Result<RankTool, String> {
     let ranks = match value.trim_end_matches('!') {
         "all" | "-1" => None,

@@ -101,8 +101,8 @@ pub(super) const ROWS: &[OptionSpec] = &[
     ),
     Nodes.switch(
         "plain",
-        "leave messages between nodes unprotected after the proof of the key: for networks that no \
-         other user can reach",
+        "do not encrypt messages between nodes, and protect them by nothing after the proof of the key: for \
+         networks that no other user can reach",
         |settings, is_on| settings.nodes.links.is_plain = is_on,
         |settings| settings.nodes.links.is_plain,
     ),

@@ -19,7 +19,6 @@ use crate::launch::process_handle::signal_same;
 use crate::launch::processes::{self, ProcessIdentity, Relations};
 use crate::runtime_dir;
 use crate::stdio::console;
-use crate::working_set;
 use pmi_host_base::system_file;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -51,12 +50,9 @@ pub(crate) fn watch_run(mark: &str, modes: &str, inherited: &str, guarded: Guard
     let inherited = inherited.split_terminator(',').filter_map(identity).collect();
     let mut run = Survivors::new(mark, inherited);
     run.has_starter = guarded == Guarded::NodeRanks;
-    working_set::trim();
     if guarded != Guarded::Starters {
         run.gather();
     }
-    // The guard only waits from now on.
-    working_set::trim();
     let is_over = run.listen();
     // The starter waits for all that hold it open.
     if run.has_starter

@@ -30,10 +30,6 @@ pub(crate) type NodeRuns = Vec<(u32, u32)>;
 
 /// Sets the number of processes of each program if these are daemons of a debugger that go beside the
 /// processes of a job, for which `job` returns the nodes. Returns the nodes for one program then.
-///
-/// # Errors
-///
-/// [`DaemonError`].
 pub(crate) fn place_daemons(
     request: &mut SpawnRequest,
     job: impl FnOnce(&str) -> Option<NodeRuns>,

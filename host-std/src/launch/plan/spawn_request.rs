@@ -145,26 +145,13 @@ impl SpawnRequest {
         limits.min().map(|limit| Duration::from_millis(limit.into()))
     }
 
-    /// Finds the programs and determines the number of processes of each: `room` processes are possible
-    /// on `host`. The second part of the result has the number for each command.
+    /// Finds the programs and determines the number of processes of each, and the nodes that are requested
+    /// for it: `room` processes are possible on `hosts`. The second part of the result has the number for
+    /// each command.
     ///
     /// # Errors
     ///
-    /// [`SpawnError`], with the codes of all processes; an order is accepted as a whole or not at all.
-    pub(crate) fn resolve(
-        self,
-        host: &str,
-        room: u32,
-    ) -> Result<(Vec<App>, Commands), (SpawnError, Vec<CodeRun>)> {
-        let (parts, commands) = self.resolve_on(RunHosts::One(host), room)?;
-        Ok((parts.into_iter().map(|(part, _)| part).collect(), commands))
-    }
-
-    /// The same for the hosts of a run, with the nodes that are requested for each program.
-    ///
-    /// # Errors
-    ///
-    /// As [`resolve`](Self::resolve).
+    /// The reason, and the codes of all commands.
     pub(crate) fn resolve_on(
         self,
         hosts: RunHosts<'_>,
@@ -396,8 +383,9 @@ mod tests {
     }
 
     fn taken(processes: u32, hints: &[(&str, &str)]) -> Result<App, String> {
-        let resolved = request("sh", processes, hints).resolve("node1.cluster", 8);
-        resolved.map(|(mut parts, _)| parts.remove(0)).map_err(|(refusal, _)| refusal.to_string())
+        let resolved =
+            request("sh", processes, hints).resolve_on(RunHosts::One("node1.cluster"), 8);
+        resolved.map(|(mut parts, _)| parts.remove(0).0).map_err(|(refusal, _)| refusal.to_string())
     }
 
     #[test]
@@ -502,7 +490,7 @@ mod tests {
         assert!(taken(3, &[("soft", "4")]).unwrap_err().contains("soft=4"));
         assert!(taken(9, &[]).unwrap_err().contains("for 8 more"));
         assert!(taken(0, &[]).unwrap_err().contains("0 processes"));
-        assert!(request("no-such-program", 1, &[]).resolve("node1", 8).is_err());
+        assert!(request("no-such-program", 1, &[]).resolve_on(RunHosts::One("node1"), 8).is_err());
     }
 
     #[test]

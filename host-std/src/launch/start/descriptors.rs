@@ -75,9 +75,8 @@ impl DescriptorLimit {
         current.map_or(u64::MAX, |current| current.saturating_sub(self.needed))
     }
 
-    /// Number of ranks that may share memory with the server, which takes a descriptor for each. Other ranks
-    /// use
-    /// messages.
+    /// Number of ranks that may share memory with the server, which takes a descriptor for each. Other
+    /// ranks use messages.
     pub(crate) fn segments(&self) -> usize {
         usize::try_from(self.spare() / 2).unwrap_or(usize::MAX)
     }

@@ -1,9 +1,10 @@
 //! Starting the ranks of this machine.
 //!
-//! A rank is started by the C library's `posix_spawn`, which lends this process's memory to the child
-//! until it has become the program (`vfork` semantics), so the cost does not grow with this process. No
-//! code of the launcher runs in the child; everything is arranged before, and as much as possible only
-//! once:
+//! A rank is made by [`child_start`](super::child_start), which lends this process's memory to the child
+//! until it has become the program (`vfork` semantics), so the cost does not grow with this process. In
+//! between the child makes system calls only. A rank that begins as the [`trampoline`](super::trampoline)
+//! is made in the same way by the C library's `posix_spawn`. Everything is arranged before, and as much as
+//! possible only once:
 //!
 //! - All descriptors of the launcher close at the exec. A rank finds its end of its socket at one number, the
 //!   same for every rank, which is reserved in the launcher: no rank can inherit the end of another.

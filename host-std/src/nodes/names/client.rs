@@ -1,6 +1,7 @@
 //! Connection of the head of a run to a name server.
 
 use super::super::edge::{Edge, EdgeError, EdgeProgress};
+use super::super::handshake::{KnownKey, none};
 use super::super::key::RunKey;
 use super::super::record::CONTENT_MAX;
 use super::{
@@ -10,13 +11,14 @@ use super::{
 use crate::operation::{Asker, NameAnswerMessage};
 use crate::other_runs::{CONNECT_BYTES, ConnectPart, ConnectResult};
 use crate::poller::{Poller, Token};
+use crate::resolver;
 use crate::server::head_server::NameAnswers;
 use crate::settings::names::NameSettings;
 use pmi_core::wire::pmix::names::Status;
 use pmi_tree::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Connection to a name server, and the requests that it has not answered.
@@ -78,7 +80,7 @@ impl NameClient {
                  prints its address"
             )
         };
-        let addresses = server.to_socket_addrs().map_err(|error| cannot(&error))?;
+        let addresses = resolver::resolve(server).map_err(|error| cannot(&error))?;
         let mut last: Option<EdgeError> = None;
         for address in addresses {
             match connect(address, &key) {
@@ -205,8 +207,8 @@ impl NameClient {
         let mut update = NameUpdate::default();
         let Some(edge) = &mut self.edge else { return update };
         let (waiting, pieces) = (&mut self.waiting, &mut self.pieces);
-        let received =
-            edge.read(&mut self.scratch, |content| update.add(read(content)?, waiting, pieces));
+        let received = edge
+            .read(&mut self.scratch, &none, |content| update.add(read(content)?, waiting, pieces));
         let served = received.and_then(|_| edge.flush());
         let watched = edge.watch(Token::NameServer, poller).map_err(EdgeError::from);
         let Err(error) = served.and(watched) else { return update };
@@ -296,12 +298,12 @@ impl NameUpdate {
 /// Connects, and waits until both sides have proved the key.
 fn connect(address: SocketAddr, key: &RunKey) -> Result<Edge, EdgeError> {
     let mut poller = Poller::new()?;
-    let mut edge = Edge::connect(address, (key, SILENCE))?;
+    let mut edge = Edge::connect(address, (KnownKey::start(key.key()), SILENCE))?;
     let (until, mut ready, mut scratch) = (Instant::now() + CONNECT_WITHIN, Vec::new(), [0; 256]);
     loop {
         edge.watch(Token::NameServer, &poller)?;
         poller.wait(Some(until), &mut ready)?;
-        let progress = edge.read(&mut scratch, |_| Ok(()))?;
+        let progress = edge.read(&mut scratch, &none, |_| Ok(()))?;
         edge.flush()?;
         if progress == EdgeProgress::Established {
             edge.unwatch(Token::NameServer, &poller)?;

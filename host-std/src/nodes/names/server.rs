@@ -1,6 +1,7 @@
 //! `pmi-host name-server`: published names that several launchers share.
 
 use super::super::edge::{self, Edge, EdgeError, EdgeProgress};
+use super::super::handshake::{HandshakeError, KeyId};
 use super::super::key::RunKey;
 use super::super::record::CONTENT_MAX;
 use super::client::SILENCE;
@@ -197,7 +198,7 @@ impl NameServer {
                 self.close(surplus, &EdgeError::Protocol(EVICTED));
             }
             // A connection that is closed already is no fault of this side.
-            let Ok(edge) = Edge::accepted(stream, arrival.from, &self.key) else {
+            let Ok(edge) = Edge::accepted(stream, arrival.from, None) else {
                 continue;
             };
             let number = self.next;
@@ -212,12 +213,16 @@ impl NameServer {
     }
 
     fn serve_link(&mut self, number: u32, scratch: &mut [u8]) {
-        let Self { links, names, connects, pending, .. } = self;
+        let Self { links, names, connects, pending, key, .. } = self;
         let Some(NameLink { edge, deadline, pieces, waiting }) = links.get_mut(&number) else {
             return;
         };
         let mut due = Vec::new();
-        let served = edge.read(scratch, |content| {
+        let find = |id| match id {
+            KeyId::Start(name) if name == key.key().name() => Ok(key.key().clone()),
+            _ => Err(HandshakeError::Proof),
+        };
+        let served = edge.read(scratch, &find, |content| {
             let NameQuery { version, number: query, request } = read(content)?;
             if version != VERSION {
                 return Err(OTHER_VERSION);
@@ -338,10 +343,6 @@ fn results(due: Vec<ConnectDue>) -> impl Iterator<Item = Due> {
 }
 
 /// Sends what waits, as far as the connection has room.
-///
-/// # Errors
-///
-/// As for [`Edge::flush`].
 fn send_waiting(edge: &mut Edge, waiting: &mut VecDeque<Vec<u8>>) -> Result<(), EdgeError> {
     loop {
         while edge.has_room()

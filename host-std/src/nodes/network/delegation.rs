@@ -5,12 +5,14 @@
 
 use super::super::edge::{Edge, EdgeError};
 use super::super::greeting::NodeGreeting;
+use super::super::key::LinkKey;
 use super::super::record::CONTENT_MAX;
 use super::super::starter::StarterCommand;
 use super::super::starter::pool::{StarterEnd, StarterPool};
 use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, NodeLink, NodeSide};
 use crate::launch::start::descriptors::DescriptorLimit;
 use crate::poller::{Poller, Token};
+use pmi_tree::NodeId;
 use rustix::process::Signal;
 use std::io;
 use std::time::Instant;
@@ -39,10 +41,6 @@ fn send(network: &mut Network, node: u32, content: &[u8]) -> bool {
 }
 
 /// Writes what waits on connections of nodes that start others.
-///
-/// # Errors
-///
-/// Errors of the poller.
 pub(super) fn flush(network: &mut Network, poller: &Poller) -> io::Result<()> {
     let is_of_starts =
         |link: &NodeLink| matches!(link.state, LinkState::Delegate(_) | LinkState::Requesting);
@@ -77,17 +75,16 @@ pub(super) fn handle_request(
 }
 
 /// Connects this node server to the head for nodes to start.
-///
-/// # Errors
-///
-/// Errors of the poller.
 pub(super) fn request(network: &mut Network, poller: &Poller) -> io::Result<()> {
     let NetworkSide::Node(side) = &network.side else { return Ok(()) };
     let Some(address) = side.head.get(side.tried.saturating_sub(1)).copied() else {
         return Ok(());
     };
+    let place = side.place.as_ref().map(|place| place.node);
+    let key = place.and_then(|node| network.keys.to_ancestor(node, NodeId::HEAD.0));
     // Without this connection, its nodes do not join, and the head reports them.
-    let Ok(edge) = Edge::connect(address, (&network.key, network.timeout)) else { return Ok(()) };
+    let connected = key.map(|key| Edge::connect(address, (key, network.timeout)));
+    let Some(Ok(edge)) = connected else { return Ok(()) };
     let number = network.add(edge, LinkState::Requesting, Some(HANDSHAKE_WITHIN));
     network.watch(number, poller)
 }
@@ -110,7 +107,8 @@ pub(super) fn deadline(network: &Network) -> Option<Instant> {
 
 /// Adds a command of the head.
 pub(super) fn add_starter(network: &mut Network, mut command: StarterCommand) {
-    let key_line = network.key.line();
+    // Without encryption, starters hand over the key of the run, which the head does not send.
+    let key_line = network.keys.plain().map(LinkKey::line).unwrap_or_default();
     if let NetworkSide::Node(side) = &mut network.side {
         // That of this node, if it does not reach the head either.
         if let Some(head) = side.head.get(side.tried.saturating_sub(1)) {
@@ -128,10 +126,6 @@ pub(super) fn note_started(network: &mut Network, node: u32) {
 }
 
 /// Serves a starter of this node server that is ready, and reports its end to the head.
-///
-/// # Errors
-///
-/// Errors of the poller.
 pub(crate) fn ready(network: &mut Network, token: Token, poller: &Poller) -> io::Result<()> {
     let Some(starters) = starters(network) else { return Ok(()) };
     let end = starters.ready(token);
@@ -139,10 +133,6 @@ pub(crate) fn ready(network: &mut Network, token: Token, poller: &Poller) -> io:
 }
 
 /// Starts the nodes whose turn has come.
-///
-/// # Errors
-///
-/// Errors of the poller.
 pub(super) fn start_due(network: &mut Network, poller: &Poller) -> io::Result<()> {
     let failed = starters(network).map(|starters| starters.start_due(poller));
     report(network, failed.unwrap_or_default(), poller)

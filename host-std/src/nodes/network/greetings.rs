@@ -3,6 +3,8 @@
 use super::super::addresses;
 use super::super::edge::{self, Edge, EdgeError};
 use super::super::greeting::{NodeGreeting, NodeHello, NodePlace, ancestors};
+use super::super::handshake::KeyId;
+use super::keyring::is_of_node;
 use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, delegation};
 use crate::poller::{Poller, Token};
 use crate::server::listen::Listener;
@@ -25,7 +27,8 @@ impl Network {
                 return Ok(());
             };
             side.tried += 1;
-            match Edge::connect(address, (&self.key, self.timeout)) {
+            let Some(key) = self.keys.to_join() else { return Ok(()) };
+            match Edge::connect(address, (key, self.timeout)) {
                 Ok(edge) => {
                     let number = self.add(edge, LinkState::Joining, Some(HANDSHAKE_WITHIN));
                     return self.watch(number, poller);
@@ -37,6 +40,7 @@ impl Network {
 
     /// Connects to an ancestor, which becomes the parent.
     pub(super) fn attach(&mut self, ancestor: u32, poller: &Poller) -> io::Result<()> {
+        let key = self.own_number().and_then(|node| self.keys.to_ancestor(node, ancestor));
         let NetworkSide::Node(side) = &self.side else { return Ok(()) };
         let of_place = |place: &NodePlace| {
             let known = place.ancestors.iter().find(|(node, _)| *node == ancestor);
@@ -46,9 +50,11 @@ impl Network {
             0 => side.head.get(side.tried.saturating_sub(1)).copied(),
             _ => side.place.as_ref().and_then(of_place),
         };
+        // An ancestor that is lost when this node gets its place has no address and no key.
         let connected = address
+            .zip(key)
             .ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))
-            .and_then(|address| Edge::connect(address, (&self.key, self.timeout)));
+            .and_then(|(address, key)| Edge::connect(address, (key, self.timeout)));
         match connected {
             Ok(edge) => {
                 let number = self.add(edge, LinkState::Attaching(ancestor), Some(self.timeout));
@@ -80,25 +86,25 @@ impl Network {
     }
 
     /// Continues a connection on which both sides have proved the key.
-    pub(super) fn handle_established(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
-        let Some(link) = self.links.all.get(&number) else { return Ok(()) };
+    pub(super) fn handle_established(&mut self, number: u32) {
+        let Some(link) = self.links.all.get(&number) else { return };
         let greeting = match link.state {
-            LinkState::Joining => match self.hello(number, poller) {
+            LinkState::Joining => match self.hello(number) {
                 Ok(hello) => NodeGreeting::Join(hello),
                 Err(why) => {
                     self.events.push_back(NetworkEvent::HeadLost { why });
-                    return Ok(());
+                    return;
                 }
             },
             LinkState::Attaching(_) => match self.own_number() {
                 Some(node) => NodeGreeting::Attach { node },
-                None => return Ok(()),
+                None => return,
             },
             LinkState::Requesting => match self.own_number() {
                 Some(node) => NodeGreeting::StartRequest { node },
-                None => return Ok(()),
+                None => return,
             },
-            _ => return Ok(()),
+            _ => return,
         };
         if let Some(link) = self.links.all.get_mut(&number) {
             link.edge.send(&greeting.encode());
@@ -107,12 +113,11 @@ impl Network {
                 link.deadline = None;
             }
         }
-        Ok(())
     }
 
-    /// Opens the listener of this node server, and describes it.
-    fn hello(&mut self, number: u32, poller: &Poller) -> Result<NodeHello, String> {
-        let NetworkSide::Node(side) = &self.side else { return Err(String::new()) };
+    /// Opens the port of this node server, and describes it.
+    fn hello(&mut self, number: u32) -> Result<NodeHello, String> {
+        let NetworkSide::Node(side) = &mut self.side else { return Err(String::new()) };
         let cannot = |error: io::Error| format!("no port for other nodes can be opened ({error})");
         let link = self.links.all.get(&number).ok_or_else(String::new)?;
         // The address that reaches the head reaches its other nodes too.
@@ -120,16 +125,13 @@ impl Network {
             Some(address) => address,
             None => link.edge.local_address().map_err(cannot)?.ip(),
         };
-        let socket = addresses::bind(address, side.names.ports)?;
-        let opened = Listener::of(socket, Token::NodeListen, poller);
-        let listener = self.listener.insert(opened.map_err(cannot)?);
-        edge::prepare(&*listener, self.timeout).map_err(cannot)?;
+        let door = side.door.insert(addresses::bind(address, side.names.ports)?);
         Ok(NodeHello {
             name: side.names.name.clone(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             architecture: std::env::consts::ARCH.to_owned(),
-            address: listener.address,
+            address: door.address,
             is_relayed: side.names.is_relayed,
         })
     }
@@ -141,14 +143,17 @@ impl Network {
         greeting: NodeGreeting,
         poller: &Poller,
     ) -> io::Result<Result<(), EdgeError>> {
-        let Some(state) = self.links.all.get(&number).map(|link| link.state) else {
-            return Ok(Ok(()));
-        };
+        let Some(link) = self.links.all.get(&number) else { return Ok(Ok(())) };
+        let (state, key) = (link.state, link.edge.proved());
         match (state, greeting) {
-            (LinkState::Accepted, NodeGreeting::Join(hello)) => {
-                self.handle_join(number, hello, poller)?
-            }
+            (LinkState::Accepted, NodeGreeting::Join(hello)) => match key {
+                Some(KeyId::Attachment(_)) | None => return Ok(Err(OTHER_KEY)),
+                Some(key) => self.handle_join(number, (hello, key), poller)?,
+            },
             (LinkState::Accepted, NodeGreeting::Attach { node }) => {
+                if !is_of_node(key, node) {
+                    return Ok(Err(OTHER_KEY));
+                }
                 self.handle_attach(number, node)
             }
             (LinkState::Placed(node), NodeGreeting::Attached { parent }) => {
@@ -173,6 +178,9 @@ impl Network {
                 self.events.push_back(NetworkEvent::HeadLost { why });
             }
             (LinkState::Accepted, NodeGreeting::StartRequest { node }) => {
+                if !is_of_node(key, node) {
+                    return Ok(Err(OTHER_KEY));
+                }
                 return Ok(delegation::handle_request(self, number, node));
             }
             (LinkState::Delegate(node), NodeGreeting::StarterEnded(end)) => {
@@ -194,11 +202,20 @@ impl Network {
     }
 
     /// Handles a node server that requests its place, at the head.
-    fn handle_join(&mut self, number: u32, hello: NodeHello, poller: &Poller) -> io::Result<()> {
+    fn handle_join(
+        &mut self,
+        number: u32,
+        (hello, key): (NodeHello, KeyId),
+        poller: &Poller,
+    ) -> io::Result<()> {
         let NetworkSide::Head(roster) = &mut self.side else {
             return self.refuse(number, "this node server is not the head of the run", poller);
         };
-        match roster.join(hello) {
+        let name = match key {
+            KeyId::Start(name) => Some(name),
+            KeyId::Plain | KeyId::Attachment(_) => None,
+        };
+        match roster.join(hello, name) {
             Err(why) => {
                 self.refuse(number, &why, poller)?;
                 self.events.push_back(NetworkEvent::Rejected { report: why });
@@ -220,12 +237,13 @@ impl Network {
         let mut open = vec![first];
         while let Some((node, number)) = open.pop() {
             let NetworkSide::Head(roster) = &mut self.side else { return Ok(()) };
-            let Some(place) = roster.place(node) else { continue };
+            let Some(mut place) = roster.place(node) else { continue };
             open.extend(roster.children(node).map(|child| (child, None)));
             let is_child = place.ancestors.is_empty();
             let number = number.or_else(|| self.links.of(LinkState::Joined(node)));
             let Some(number) = number else { continue };
             let Some(link) = self.links.all.get_mut(&number) else { continue };
+            place.keys = self.keys.for_node(node, &place.ancestors).map(Box::new);
             link.edge.send(&NodeGreeting::Place(place).encode());
             link.state = LinkState::Placed(node);
             if is_child {
@@ -264,7 +282,12 @@ impl Network {
     }
 
     /// Handles the place of this node server.
-    fn handle_place(&mut self, number: u32, place: NodePlace, poller: &Poller) -> io::Result<()> {
+    fn handle_place(
+        &mut self,
+        number: u32,
+        mut place: NodePlace,
+        poller: &Poller,
+    ) -> io::Result<()> {
         let (node, timeout) = (place.node, std::time::Duration::from_millis(place.timeout_ms));
         let parent = ancestors(node, place.radix).next();
         let (Some(parent), NetworkSide::Node(side)) = (parent, &mut self.side) else {
@@ -276,7 +299,12 @@ impl Network {
             Some(start) => TreeNode::joining(config, &start.into()),
         });
         self.timeout = timeout;
-        self.listener.iter().try_for_each(|listener| edge::prepare(listener, timeout))?;
+        self.keys.take_place(&mut place);
+        // Nodes below may have connected already: the system has accepted them.
+        if let Some(door) = side.door.take() {
+            let listener = Listener::of(door, Token::NodeListen, poller)?;
+            edge::prepare(self.listener.insert(listener), timeout)?;
+        }
         side.place = Some(place.clone());
         let is_delegate = place.is_delegate;
         self.events.push_back(NetworkEvent::Placed(place));
@@ -317,10 +345,6 @@ impl Network {
     /// Takes those of the candidates that have joined into the tree. Returns their numbers, with those of
     /// their nodes. Operations of jobs from `first_job` on wait for them. Messages may be sent to them at
     /// once.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(crate) fn admit(
         &mut self,
         candidates: &[u32],
@@ -350,10 +374,6 @@ impl Network {
     }
 
     /// Takes a candidate out, and closes its connection if it has joined.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(crate) fn withdraw(&mut self, candidate: u32, poller: &Poller) -> io::Result<()> {
         let NetworkSide::Head(roster) = &mut self.side else { return Ok(()) };
         roster.withdraw(candidate);
@@ -435,6 +455,9 @@ pub(super) fn tree_config(
     let silence = Duration::from_micros(silence);
     TreeConfig { radix, ping, silence, ..TreeConfig::new(NodeId(node), nodes) }
 }
+
+/// A connection was to be one of a node, or of a node server without a place, whose key it has not proved.
+const OTHER_KEY: EdgeError = EdgeError::Protocol("its key is that of another purpose");
 
 const PINGS: u64 = 4;
 const PING_MAX_MICROS: u64 = 1_000_000;

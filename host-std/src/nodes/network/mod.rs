@@ -24,6 +24,7 @@
 
 pub(crate) mod delegation;
 mod greetings;
+mod keyring;
 mod links;
 pub(crate) mod roster;
 #[cfg(test)]
@@ -32,7 +33,7 @@ mod tests;
 use super::awake::AwakeClock;
 use super::edge::{self, Edge, EdgeError, EdgeProgress};
 use super::greeting::{NodeGreeting, NodePlace};
-use super::key::RunKey;
+use super::key::{LinkKey, RunKey};
 use super::record::CONTENT_MAX;
 use super::starter::pool::{StarterEnd, StarterPool};
 use crate::admission::gate::TcpGate;
@@ -41,6 +42,7 @@ use crate::admission::{EVICTED, PENDING_MAX};
 use crate::poller::{Poller, Token};
 use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
 use crate::settings::nodes::PortRange;
+use keyring::Keyring;
 use links::{LinkState, Links, NodeLink};
 use pmi_std::Stream;
 use pmi_tree::{
@@ -54,7 +56,7 @@ use std::time::{Duration, Instant};
 
 /// Connections of a head or a node server.
 pub(crate) struct Network {
-    key: RunKey,
+    keys: Keyring,
     timeout: Duration,
     clock: AwakeClock,
     /// Time in which this process was stopped, for deadlines of its owner.
@@ -125,7 +127,7 @@ pub(crate) enum NetworkEvent {
 }
 
 enum NetworkSide {
-    Head(Roster),
+    Head(Box<Roster>),
     Node(Box<NodeSide>),
 }
 
@@ -150,6 +152,9 @@ struct NodeSide {
     /// Reasons why the tried ones failed.
     failures: Vec<String>,
     names: NodeNames,
+    /// Socket for other nodes, before this one has its place: without the keys that come with it, none of
+    /// them can be answered.
+    door: Option<TcpGate>,
     place: Option<NodePlace>,
     /// Nodes that attached before this one knew of them, by the numbers of their connections.
     early: Vec<(u32, u32)>,
@@ -158,11 +163,8 @@ struct NodeSide {
 }
 
 impl Network {
-    /// Network of a head, for the hosts of `roster`, with a listener.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
+    /// Network of a head, for the hosts of `roster`, which join by the keys that it
+    /// [expects](Roster::expect), with a listener.
     pub(crate) fn of_head(
         (key, timeout): (RunKey, Duration),
         listener: TcpGate,
@@ -172,15 +174,13 @@ impl Network {
         let tree = roster.tree();
         let listener = Listener::of(listener, Token::NodeListen, poller)?;
         edge::prepare(&listener, timeout)?;
-        let network = Self::new((key, timeout), NetworkSide::Head(roster));
+        let keys = Keyring::of_head(&key)?;
+        let network = Self::new((keys, timeout), NetworkSide::Head(Box::new(roster)));
         Ok(Self { listener: Some(listener), tree: Some(tree), ..network })
     }
 
-    /// Network of a node server, which connects to one of the addresses in `head`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
+    /// Network of a node server, which connects to one of the addresses in `head` by the key that its starter
+    /// has handed over.
     pub(crate) fn of_node(
         key: RunKey,
         head: Vec<SocketAddr>,
@@ -188,16 +188,17 @@ impl Network {
         poller: &Poller,
     ) -> io::Result<Self> {
         let (failures, early) = (Vec::new(), Vec::new());
-        let (tried, place, starters) = (0, None, None);
-        let side = NodeSide { head, tried, failures, names, place, early, starters };
-        let mut network = Self::new((key, JOIN_WITHIN), NetworkSide::Node(Box::new(side)));
+        let (tried, door, place, starters) = (0, None, None, None);
+        let side = NodeSide { head, tried, failures, names, door, place, early, starters };
+        let keys = Keyring::of_node(&key);
+        let mut network = Self::new((keys, JOIN_WITHIN), NetworkSide::Node(Box::new(side)));
         network.dial_head(poller)?;
         Ok(network)
     }
 
-    fn new((key, timeout): (RunKey, Duration), side: NetworkSide) -> Self {
+    fn new((keys, timeout): (Keyring, Duration), side: NetworkSide) -> Self {
         Self {
-            key,
+            keys,
             timeout,
             clock: AwakeClock::start(),
             stopped: Duration::ZERO,
@@ -213,18 +214,21 @@ impl Network {
     }
 
     /// Hosts of the run, at the head.
-    pub(crate) const fn roster(&self) -> Option<&Roster> {
+    pub(crate) fn roster(&self) -> Option<&Roster> {
         match &self.side {
             NetworkSide::Head(roster) => Some(roster),
             NetworkSide::Node(_) => None,
         }
     }
 
+    /// Lets the hosts of `nodes`, which may be candidates, join by a key, each of them once, at the head.
+    pub(crate) fn expect(&mut self, key: &LinkKey, nodes: &[u32]) {
+        if let NetworkSide::Head(roster) = &mut self.side {
+            roster.expect(key, nodes);
+        }
+    }
+
     /// Accepts connections of other nodes.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(crate) fn accept(&mut self, poller: &Poller) -> io::Result<()> {
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(listener) = &mut self.listener else { break };
@@ -235,7 +239,7 @@ impl Network {
                 let why = EdgeError::Protocol(EVICTED);
                 self.close(surplus, &why, poller)?;
             }
-            let accepted = Edge::accepted(stream, arrival.from, &self.key);
+            let accepted = Edge::accepted(stream, arrival.from, self.keys.plain());
             // A connection that is closed already is no fault of this side.
             if let Ok(edge) = accepted {
                 let number = self.add(edge, LinkState::Accepted, Some(HANDSHAKE_WITHIN));
@@ -247,16 +251,12 @@ impl Network {
     }
 
     /// Serves the connection with this number.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(crate) fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
         let mut contents = Vec::new();
         let served = self.serve(number, &mut contents);
         if let Ok(EdgeProgress::Established) = served {
             self.links.pending.remove(number);
-            self.handle_established(number, poller)?;
+            self.handle_established(number);
         }
         for content in contents {
             if let Err(error) = self.handle_content(number, &content, poller)? {
@@ -275,7 +275,12 @@ impl Network {
         contents: &mut Vec<Vec<u8>>,
     ) -> Result<EdgeProgress, EdgeError> {
         let Some(link) = self.links.all.get_mut(&number) else { return Ok(EdgeProgress::Waiting) };
-        let read = link.edge.read(&mut self.scratch, |content| {
+        let roster: Option<&Roster> = match &self.side {
+            NetworkSide::Head(roster) => Some(roster),
+            NetworkSide::Node(_) => None,
+        };
+        let find = |id| self.keys.find(id, roster);
+        let read = link.edge.read(&mut self.scratch, &find, |content| {
             contents.push(content.to_vec());
             Ok(())
         });
@@ -307,10 +312,6 @@ impl Network {
     }
 
     /// Moves frames of the tree to the connections, as far as these have room, and writes them.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(crate) fn flush(&mut self, poller: &Poller) -> io::Result<()> {
         self.attach_early(poller)?;
         let members: Vec<(u32, u32)> =
@@ -371,10 +372,6 @@ impl Network {
     }
 
     /// Handles deadlines.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the poller.
     pub(crate) fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         if let Some(listener) = &mut self.listener {
             listener.tick(now, poller)?;

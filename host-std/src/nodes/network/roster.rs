@@ -2,6 +2,8 @@
 //! are added later are candidates, with numbers of their own, until they are admitted.
 
 use super::super::greeting::{NodeHello, NodePlace, NodeTask, StartMessage, ancestors};
+use super::super::handshake::HandshakeError;
+use super::super::key::{KeyName, LinkKey};
 use super::greetings;
 use crate::placement::is_same;
 use pmi_tree::{TreeNode, TreeStart};
@@ -24,6 +26,17 @@ pub(crate) struct Roster {
     task: NodeTask,
     /// Nodes that start further ones.
     delegates: BTreeSet<u32>,
+    /// Keys that starters hand over.
+    starts: BTreeMap<KeyName, StartKey>,
+}
+
+/// Key that a starter hands to the node servers of its hosts.
+#[derive(Debug)]
+struct StartKey {
+    /// `None` once all of its hosts have joined, or will not come.
+    key: Option<LinkKey>,
+    /// Nodes and candidates that have not joined.
+    awaited: BTreeSet<u32>,
 }
 
 #[derive(Debug)]
@@ -35,6 +48,8 @@ struct RosterHost {
     is_placed: bool,
     /// True once its node is lost, or will not come.
     is_excluded: bool,
+    /// Name of the key by which it joins.
+    key: Option<KeyName>,
     /// Number of nodes in the tree in which it begins, with the head.
     nodes: u32,
     /// State in which it begins, if it was added later.
@@ -47,9 +62,10 @@ impl Roster {
         let nodes = u32::try_from(hosts.len() + 1).unwrap_or(u32::MAX);
         hosts.iter_mut().for_each(|host| host.nodes = nodes);
         let (candidates, next, delegates) = (BTreeMap::new(), CANDIDATES, BTreeSet::new());
+        let starts = BTreeMap::new();
         let mut names = NumbersByName::default();
         (1..).zip(&hosts).for_each(|(node, host)| names.insert(&host.name, node));
-        Self { hosts, candidates, names, next, radix, timeout, task, delegates }
+        Self { hosts, candidates, names, next, radix, timeout, task, delegates, starts }
     }
 
     /// Adds hosts as candidates, and returns the number of the first one, which the others follow.
@@ -80,7 +96,43 @@ impl Roster {
 
     /// Takes a candidate out.
     pub(super) fn withdraw(&mut self, candidate: u32) {
+        self.spend(candidate);
         self.take_candidate(candidate);
+    }
+
+    /// Lets `nodes`, which may be candidates, join by a key: each of them once.
+    pub(crate) fn expect(&mut self, key: &LinkKey, nodes: &[u32]) {
+        let name = key.name();
+        let awaited = BTreeSet::new();
+        let start = self.starts.entry(name).or_insert(StartKey { key: None, awaited });
+        start.key = Some(key.clone());
+        start.awaited.extend(nodes);
+        for node in nodes {
+            if let Some(host) = self.host_mut(*node) {
+                host.key = Some(name);
+            }
+        }
+    }
+
+    /// The key that a starter has handed over under this name.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it has admitted all of its hosts.
+    pub(super) fn start_key(&self, name: KeyName) -> Result<LinkKey, HandshakeError> {
+        let start = self.starts.get(&name).ok_or(HandshakeError::Proof)?;
+        start.key.clone().ok_or(HandshakeError::Spent)
+    }
+
+    /// Records that `node` does not join by its key any more. That of its last node is forgotten.
+    fn spend(&mut self, node: u32) {
+        let name = self.host(node).and_then(|host| host.key);
+        if let Some(start) = name.and_then(|name| self.starts.get_mut(&name)) {
+            start.awaited.remove(&node);
+            if start.awaited.is_empty() {
+                start.key = None;
+            }
+        }
     }
 
     fn take_candidate(&mut self, candidate: u32) -> Option<RosterHost> {
@@ -96,6 +148,7 @@ impl Roster {
 
     /// Records that a node is lost, or will not come: another node server of its host may join.
     pub(super) fn exclude(&mut self, node: u32) {
+        self.spend(node);
         self.host_mut(node).into_iter().for_each(|host| host.is_excluded = true);
     }
 
@@ -125,12 +178,13 @@ impl Roster {
         u32::try_from(self.hosts.len() + 1).unwrap_or(u32::MAX)
     }
 
-    /// Adds a node server that requests its place, and returns the number of its node.
+    /// Adds a node server that requests its place, and returns the number of its node. It has proved the key
+    /// with this name; there are no names without encryption.
     ///
     /// # Errors
     ///
     /// A sentence with the reason to refuse it.
-    pub(super) fn join(&mut self, hello: NodeHello) -> Result<u32, String> {
+    pub(super) fn join(&mut self, hello: NodeHello, key: Option<KeyName>) -> Result<u32, String> {
         if let Some(why) = hello.mismatch() {
             return Err(why);
         }
@@ -144,12 +198,28 @@ impl Roster {
         if named.peek().is_none() {
             return Err(format!("'{shown}' is not one of the hosts of this run"));
         }
-        let absent = named.find(|(_, host)| host.hello.is_none()).map(|(number, _)| number);
-        let Some((number, host)) = absent.and_then(|node| Some((node, self.host_mut(node)?)))
-        else {
+        let absent = Vec::from_iter(
+            named.filter(|(_, host)| host.hello.is_none()).map(|(number, _)| number),
+        );
+        if absent.is_empty() {
             return Err(format!("a node server of '{shown}' has joined this run already"));
+        }
+        let may_join = |number: &u32| match key {
+            Some(name) => {
+                self.starts.get(&name).is_some_and(|start| start.awaited.contains(number))
+            }
+            None => true,
         };
-        host.hello = Some(hello);
+        let Some(number) = absent.into_iter().find(may_join) else {
+            return Err(format!(
+                "a node server of '{shown}' has the key of another host, or one that is spent; each needs \
+                 the key that its own starter hands over"
+            ));
+        };
+        self.spend(number);
+        if let Some(host) = self.host_mut(number) {
+            host.hello = Some(hello);
+        }
         Ok(number)
     }
 
@@ -180,7 +250,18 @@ impl Roster {
         }
         let (nodes, start) = (host.nodes, host.start.clone());
         let is_delegate = self.is_delegate(node);
-        Some(NodePlace { node, nodes, radix, timeout_ms, is_delegate, start, ancestors, task })
+        let keys = None;
+        Some(NodePlace {
+            node,
+            nodes,
+            radix,
+            timeout_ms,
+            is_delegate,
+            start,
+            ancestors,
+            task,
+            keys,
+        })
     }
 
     /// Children of `node`.
@@ -218,7 +299,7 @@ impl RosterHost {
     fn new(name: &str) -> Self {
         let name = name.rsplit('@').next().unwrap_or_default().to_owned();
         let (is_placed, is_excluded) = (false, false);
-        Self { name, hello: None, is_placed, is_excluded, nodes: 0, start: None }
+        Self { name, hello: None, is_placed, is_excluded, key: None, nodes: 0, start: None }
     }
 }
 
@@ -281,15 +362,21 @@ mod tests {
     #[test]
     fn node_is_found_by_the_name_that_was_handed_over_or_else_by_its_host() {
         let mut roster = roster(&["u@a", "b.example", "c"]);
-        assert_eq!(roster.join(hello(Some("c"), "x")), Ok(3));
-        assert!(roster.join(hello(None, "b.local")).unwrap_err().contains("not one of the hosts"));
-        assert_eq!(roster.join(hello(None, "B")), Ok(2));
-        assert_eq!(roster.join(hello(None, "a")), Ok(1));
-        assert!(roster.join(hello(None, "a")).unwrap_err().contains("joined this run already"));
-        assert!(roster.join(hello(None, "d")).unwrap_err().contains("not one of the hosts"));
-        assert!(roster.join(hello(Some("A"), "a")).unwrap_err().contains("not one of the hosts"));
+        assert_eq!(roster.join(hello(Some("c"), "x"), None), Ok(3));
+        assert!(
+            roster.join(hello(None, "b.local"), None).unwrap_err().contains("not one of the hosts")
+        );
+        assert_eq!(roster.join(hello(None, "B"), None), Ok(2));
+        assert_eq!(roster.join(hello(None, "a"), None), Ok(1));
+        assert!(
+            roster.join(hello(None, "a"), None).unwrap_err().contains("joined this run already")
+        );
+        assert!(roster.join(hello(None, "d"), None).unwrap_err().contains("not one of the hosts"));
+        assert!(
+            roster.join(hello(Some("A"), "a"), None).unwrap_err().contains("not one of the hosts")
+        );
         let other = NodeHello { version: "9".to_owned(), ..hello(None, "c") };
-        assert!(roster.join(other).unwrap_err().contains("same version"));
+        assert!(roster.join(other, None).unwrap_err().contains("same version"));
         assert_eq!((roster.name(1), roster.name(9), roster.name(0)), ("a", "", ""));
     }
 
@@ -297,7 +384,7 @@ mod tests {
     fn hosts_of_two_domains_are_two_nodes() {
         let mut roster = roster(&["n.b", "n.a", "n"]);
         for (host, node) in [("n.a", 2), ("n.b", 1), ("n", 3)] {
-            assert_eq!(roster.join(hello(None, host)), Ok(node), "{host}");
+            assert_eq!(roster.join(hello(None, host), None), Ok(node), "{host}");
         }
     }
 
@@ -307,7 +394,7 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut roster = roster(&names);
         for node in [21, 5, 1] {
-            assert_eq!(roster.join(hello(Some(&format!("n{node}")), "x")), Ok(node));
+            assert_eq!(roster.join(hello(Some(&format!("n{node}")), "x"), None), Ok(node));
         }
         assert_eq!((roster.place(21), roster.place(5)), (None, None));
         assert!(roster.place(1).unwrap().ancestors.is_empty());
@@ -322,7 +409,7 @@ mod tests {
         assert!(roster.hello(21).is_none() && roster.hello(5).is_some());
         // A node below one that will not come is placed below the next ancestor.
         roster.leave(5);
-        assert_eq!(roster.join(hello(Some("n21"), "x")), Ok(21));
+        assert_eq!(roster.join(hello(Some("n21"), "x"), None), Ok(21));
         assert_eq!(roster.place(21), None);
         roster.exclude(5);
         assert_eq!(Vec::from_iter(above(roster.place(21).unwrap())), [1]);
@@ -333,27 +420,85 @@ mod tests {
         let mut roster = roster(&["a", "b"]);
         let first = roster.propose(&["c".to_owned(), "d".to_owned()]);
         assert_eq!((first, roster.nodes()), (CANDIDATES, 3));
-        assert_eq!(roster.join(hello(Some("d"), "x")), Ok(first + 1));
+        assert_eq!(roster.join(hello(Some("d"), "x"), None), Ok(first + 1));
         assert_eq!((roster.place(first + 1), roster.name(first + 1)), (None, "d"));
         let start = TreeStart::default();
         roster.admit(&[first + 1], &start);
         assert_eq!((roster.nodes(), roster.name(3), roster.name(first + 1)), (4, "d", ""));
         let place = roster.place(3).unwrap();
         assert_eq!((place.nodes, place.start), (4, Some(StartMessage::from(&start))));
-        assert_eq!(roster.join(hello(Some("c"), "x")), Ok(first));
+        assert_eq!(roster.join(hello(Some("c"), "x"), None), Ok(first));
         roster.withdraw(first);
-        assert!(roster.join(hello(Some("c"), "x")).is_err());
+        assert!(roster.join(hello(Some("c"), "x"), None).is_err());
         assert_eq!(roster.propose(&["e".to_owned()]), first + 2, "no number is used again");
     }
 
     #[test]
     fn host_whose_node_is_lost_joins_again_as_a_candidate() {
         let mut roster = roster(&["a", "b"]);
-        assert_eq!(roster.join(hello(Some("b"), "x")), Ok(2));
+        assert_eq!(roster.join(hello(Some("b"), "x"), None), Ok(2));
         roster.leave(2);
         roster.exclude(2);
-        assert!(roster.join(hello(Some("b"), "x")).is_err());
+        assert!(roster.join(hello(Some("b"), "x"), None).is_err());
         let candidate = roster.propose(&["b".to_owned()]);
-        assert_eq!(roster.join(hello(Some("b"), "x")), Ok(candidate));
+        assert_eq!(roster.join(hello(Some("b"), "x"), None), Ok(candidate));
+    }
+
+    fn key(byte: u8) -> LinkKey {
+        let line = format!("{}\n", format!("{byte:02x}").repeat(32));
+        crate::nodes::key::RunKey::read(&mut line.as_bytes()).unwrap().key().clone()
+    }
+
+    #[test]
+    fn key_admits_its_host_once_and_no_other_host() {
+        let mut roster = roster(&["a", "b"]);
+        let (of_a, of_b) = (key(1), key(2));
+        assert_eq!(roster.start_key(of_a.name()), Err(HandshakeError::Proof));
+        roster.expect(&of_a, &[1]);
+        roster.expect(&of_b, &[2]);
+        assert_eq!(roster.start_key(of_a.name()), Ok(of_a.clone()));
+        let other = roster.join(hello(Some("b"), "x"), Some(of_a.name()));
+        assert!(other.unwrap_err().contains("'b' has the key of another host"));
+        assert_eq!(roster.join(hello(Some("a"), "x"), Some(of_a.name())), Ok(1));
+        assert_eq!(roster.start_key(of_a.name()), Err(HandshakeError::Spent));
+        // Both connections have proved it before the first one was admitted.
+        let second = roster.join(hello(Some("a"), "x"), Some(of_a.name()));
+        assert!(second.unwrap_err().contains("joined this run already"));
+        // It stays spent when the node server is lost before it has a place.
+        roster.leave(1);
+        assert_eq!(roster.start_key(of_a.name()), Err(HandshakeError::Spent));
+        let again = roster.join(hello(Some("a"), "x"), Some(of_a.name()));
+        assert!(again.unwrap_err().contains("one that is spent"));
+        assert_eq!(roster.join(hello(Some("b"), "x"), Some(of_b.name())), Ok(2));
+    }
+
+    #[test]
+    fn key_of_several_hosts_admits_each_of_them_once() {
+        let mut roster = roster(&["a", "b", "c"]);
+        let of_all = key(1);
+        roster.expect(&of_all, &[1, 2, 3]);
+        let join = |roster: &mut Roster, name| {
+            roster.join(hello(Some(name), "x"), Some(of_all.name())).is_ok()
+        };
+        assert!(join(&mut roster, "b") && !join(&mut roster, "b") && join(&mut roster, "a"));
+        assert!(roster.start_key(of_all.name()).is_ok());
+        // The last one will not come.
+        roster.exclude(3);
+        assert_eq!(roster.start_key(of_all.name()), Err(HandshakeError::Spent));
+    }
+
+    #[test]
+    fn key_of_a_candidate_is_spent_with_it() {
+        let mut roster = roster(&["a"]);
+        let first = roster.propose(&["b".to_owned(), "c".to_owned()]);
+        let keys = [key(1), key(2)];
+        roster.expect(&keys[0], &[first]);
+        roster.expect(&keys[1], &[first + 1]);
+        assert_eq!(roster.join(hello(Some("b"), "x"), Some(keys[0].name())), Ok(first));
+        roster.admit(&[first], &TreeStart::default());
+        roster.withdraw(first + 1);
+        for key in keys {
+            assert_eq!(roster.start_key(key.name()), Err(HandshakeError::Spent));
+        }
     }
 }

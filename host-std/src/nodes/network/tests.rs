@@ -2,8 +2,10 @@ use super::roster::Roster;
 use super::{Network, NetworkEvent, NodeNames};
 use crate::admission::Policy;
 use crate::admission::gate::TcpGate;
-use crate::nodes::greeting::NodeTask;
-use crate::nodes::key::RunKey;
+use crate::nodes::edge::{Edge, EdgeProgress};
+use crate::nodes::greeting::{NodeGreeting, NodeHello, NodeTask};
+use crate::nodes::handshake::{KnownKey, none};
+use crate::nodes::key::{LinkKey, RunKey};
 use crate::nodes::node::turn;
 use crate::poller::{Poller, Token};
 use pmi_tree::{CollectiveId, Contribution, NodeId, TreeEvent};
@@ -13,6 +15,8 @@ use std::time::Duration;
 
 /// A head and its only node server, each with a poller of its own.
 struct Pair {
+    /// Key of the start of the node server.
+    key: LinkKey,
     head: (Network, Poller),
     node: (Network, Poller),
 }
@@ -24,12 +28,37 @@ impl Pair {
         let listener = TcpGate::open("127.0.0.1:0".parse().unwrap(), Policy::Secret).unwrap();
         let address = listener.address;
         let timeout = Duration::from_secs(60);
-        let roster = Roster::new(vec!["n1".into()], 4, timeout, NodeTask::Job);
+        let mut roster = Roster::new(vec!["n1".into()], 4, timeout, NodeTask::Job);
+        let start = key.key().clone();
+        roster.expect(&start, &[1]);
         let (of_head, of_node) = (Poller::new().unwrap(), Poller::new().unwrap());
         let head = Network::of_head((key, timeout), listener, roster, &of_head).unwrap();
         let names = NodeNames { name: Some("n1".into()), ..NodeNames::default() };
         let node = Network::of_node(copy, vec![address], names, &of_node).unwrap();
-        Self { head: (head, of_head), node: (node, of_node) }
+        Self { key: start, head: (head, of_head), node: (node, of_node) }
+    }
+
+    /// The report of the head on a connection by this key, which begins with this greeting.
+    fn rejection(&mut self, key: KnownKey, greeting: &NodeGreeting) -> String {
+        let (head, poller) = (&mut self.head.0, &mut self.head.1);
+        let address = head.listener.as_ref().unwrap().address;
+        let mut edge = Edge::connect(address, (key, Duration::from_secs(60))).unwrap();
+        let (mut ready, mut scratch, mut is_ended) = (Vec::new(), [0; 1024], false);
+        loop {
+            if let Some(NetworkEvent::Rejected { report }) = head.poll_event() {
+                return report;
+            }
+            let soon = std::time::Instant::now() + Duration::from_millis(1);
+            poller.wait(Some(soon), &mut ready).unwrap();
+            turn(head, &ready, poller).unwrap();
+            if !is_ended {
+                match edge.read(&mut scratch, &none, |_| Ok(())) {
+                    Ok(EdgeProgress::Established) => edge.send(&greeting.encode()),
+                    progress => is_ended = progress.is_err(),
+                }
+                is_ended |= edge.flush().is_err();
+            }
+        }
     }
 
     /// The first event of the node server that `find` accepts.
@@ -111,6 +140,37 @@ fn connection_that_is_closed_without_a_byte_is_no_rejection() {
     assert!(report.contains(&format!("from {from} ")), "{report}");
     assert!(!report.contains("were rejected before"), "{report}");
     assert!(head.links.all.values().all(|link| link.edge.peer != from));
+}
+
+#[test]
+fn key_of_a_start_admits_nobody_else_and_a_node_passes_for_no_other_one() {
+    let mut pair = Pair::connect();
+    let joining = NodeGreeting::Join(NodeHello {
+        name: Some("n1".into()),
+        host: "n1".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        architecture: std::env::consts::ARCH.into(),
+        address: "127.0.0.1:9".parse().unwrap(),
+        is_relayed: false,
+    });
+    pair.wait_at_node(|event| matches!(event, NetworkEvent::Placed(_)).then_some(()));
+    let report = pair.rejection(KnownKey::start(&pair.key.clone()), &joining);
+    assert!(report.contains("has the key of a node server that has joined already"), "{report}");
+    let of_node = pair.node.0.keys.to_ancestor(1, 0).unwrap();
+    for greeting in [
+        joining,
+        NodeGreeting::Attach { node: 2 },
+        NodeGreeting::Attach { node: 0 },
+        NodeGreeting::StartRequest { node: 2 },
+    ] {
+        let report = pair.rejection(of_node.clone(), &greeting);
+        assert!(report.contains("its key is that of another purpose"), "{report}");
+    }
+    // Neither does the key of its attachment open a connection of another node.
+    let other = KnownKey::attachment(2, &of_node.key);
+    let report = pair.rejection(other, &NodeGreeting::Attach { node: 2 });
+    assert!(report.contains("does not know the key of this run"), "{report}");
+    assert!(pair.head.0.has_members(), "the node itself is connected");
 }
 
 #[test]

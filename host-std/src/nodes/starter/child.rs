@@ -29,10 +29,6 @@ impl StarterChild {
     /// It leads a session: signals of the terminal are for the head, which ends its nodes in order, and where
     /// the kernel divides time by session, each starter has a share of its own. The head has blocked the
     /// signals that it reads; a starter blocks none, or nothing but a kill would end it.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(super) fn spawn(
         command: &StarterCommand,
         input: impl AsFd,
@@ -71,10 +67,6 @@ impl StarterChild {
     }
 
     /// Status of a process that has ended, which is not to be asked again.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(super) fn try_wait(&self) -> io::Result<Option<ExitStatus>> {
         let ended = waitpid(Some(self.pid), WaitOptions::NOHANG)?;
         Ok(ended.map(|(_, status)| ExitStatus::from_raw(status.as_raw())))

@@ -105,6 +105,7 @@ mod tests {
             nodes: vec![node],
             sends_program: false,
             is_srun: false,
+            key: None,
         }
     }
 

@@ -13,6 +13,7 @@ mod start;
 mod table;
 
 use crate::launch::plan::hosts::{is_node, is_this_machine, slurm_node};
+use crate::nodes::key::LinkKey;
 use crate::placement::flux::Broker;
 use crate::settings::nodes::{NodeSettings, OFF, StarterFanout, StarterName};
 use delegation::StartPlan;
@@ -87,6 +88,8 @@ pub(crate) struct StarterCommand {
     pub(crate) sends_program: bool,
     /// True if it is `srun`, which gets no [options](table::is_option_of_srun) by variables.
     pub(crate) is_srun: bool,
+    /// Key that it hands over; `None` for that of the run, without encryption.
+    pub(crate) key: Option<LinkKey>,
 }
 
 impl StarterCommand {
@@ -287,7 +290,7 @@ impl Starter {
         matches!(self.kind, StarterKind::Manual)
     }
 
-    /// Commands for all hosts.
+    /// Commands for all hosts, without their keys.
     ///
     /// # Errors
     ///
@@ -337,6 +340,7 @@ impl Starter {
                 nodes: vec![host.node],
                 sends_program: false,
                 is_srun: false,
+                key: None,
             });
             let mut commands: Vec<StarterCommand> = direct.collect();
             let names = hosts.iter().map(|host| host.name.as_str()).collect();
@@ -346,7 +350,8 @@ impl Starter {
             let nodes = hosts.iter().map(|host| host.node).collect();
             if !hosts.is_empty() {
                 let is_srun = row.name == SRUN;
-                commands.push(StarterCommand { words, nodes, sends_program: is_staged, is_srun });
+                let (sends_program, key) = (is_staged, None);
+                commands.push(StarterCommand { words, nodes, sends_program, is_srun, key });
             }
             return Ok(commands);
         }
@@ -371,7 +376,8 @@ impl Starter {
             };
             let is_srun =
                 !is_direct && matches!(self.kind, StarterKind::Row(row) if row.name == SRUN);
-            Ok(Some(StarterCommand { words, nodes: vec![host.node], sends_program, is_srun }))
+            let (nodes, key) = (vec![host.node], None);
+            Ok(Some(StarterCommand { words, nodes, sends_program, is_srun, key }))
         });
         commands.filter_map(Result::transpose).collect()
     }

@@ -8,6 +8,7 @@ use crate::launch::cleanup::guard::Guard;
 use crate::launch::cleanup::guard_protocol::Guarded;
 use crate::launch::process_handle::ProcessHandle;
 use crate::launch::start::descriptors::DescriptorLimit;
+use crate::nodes::key::LinkKey;
 use crate::poller::{Interest, Poller, Token};
 use pmi_host_base::system_file;
 use rustix::process::Signal;
@@ -33,7 +34,7 @@ pub(crate) struct StarterPool {
     running: BTreeMap<u32, RunningStarter>,
     /// Number of the next starter.
     next: u32,
-    /// The key, for standard input.
+    /// Key of a run without encryption, for standard input.
     key_line: String,
     /// This program, for the starters that send it, once it was read.
     program: Option<Arc<[u8]>>,
@@ -72,8 +73,8 @@ pub(crate) struct StarterEnd {
 }
 
 impl StarterPool {
-    /// A pool that executes `commands` in their order, and hands `key_line` to each. `limit` allows the open
-    /// files of all of them.
+    /// A pool that executes `commands` in their order, and hands `key_line` to each that has no key of its
+    /// own. `limit` allows the open files of all of them.
     pub(crate) fn new(
         commands: Vec<StarterCommand>,
         key_line: String,
@@ -145,7 +146,7 @@ impl StarterPool {
             let command = starter.command.clone();
             let started = spawned.and_then(|child| {
                 self.limit.restore_in(child.id());
-                let tail = OutputTail::new(&self.key_line);
+                let tail = OutputTail::new(&self.key_line_of(&command));
                 RunningStarter::new(starter, (child, tail), (number, poller))
             });
             match started {
@@ -158,7 +159,13 @@ impl StarterPool {
 
     fn prepare(&mut self, command: StarterCommand) -> io::Result<PreparedStarter> {
         let program = command.sends_program.then(|| self.program()).transpose()?;
-        PreparedStarter::new(command, &self.key_line, program)
+        let key_line = self.key_line_of(&command);
+        PreparedStarter::new(command, &key_line, program)
+    }
+
+    /// Line that a command gets on its standard input.
+    fn key_line_of(&self, command: &StarterCommand) -> String {
+        command.key.as_ref().map_or_else(|| self.key_line.clone(), LinkKey::line)
     }
 
     /// Notes that a node has connected.
@@ -407,7 +414,8 @@ mod tests {
 
     fn command(node: u32, words: &[&str]) -> StarterCommand {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        StarterCommand { words, nodes: vec![node], sends_program: false, is_srun: false }
+        let (nodes, sends_program) = (vec![node], false);
+        StarterCommand { words, nodes, sends_program, is_srun: false, key: None }
     }
 
     fn limit() -> DescriptorLimit {

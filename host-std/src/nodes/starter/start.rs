@@ -38,10 +38,6 @@ pub(super) struct StarterInput {
 
 impl PreparedStarter {
     /// Opens the pipes of a starter, and writes the key. `program` follows it on its standard input.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
     pub(super) fn new(
         command: StarterCommand,
         key_line: &str,

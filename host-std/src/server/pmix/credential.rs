@@ -28,10 +28,6 @@ pub(crate) struct UserIdentity {
 
 impl Credentials {
     /// Issues a credential for `identity`.
-    ///
-    /// # Errors
-    ///
-    /// Random numbers are not available.
     pub(crate) fn make(&mut self, identity: UserIdentity, now: Instant) -> io::Result<Vec<u8>> {
         let secret = match &self.secret {
             Some(secret) => secret,

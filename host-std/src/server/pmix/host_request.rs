@@ -171,10 +171,6 @@ impl PmixCalls<'_> {
     }
 
     /// Sends output to a tool.
-    ///
-    /// # Errors
-    ///
-    /// As [`PmixServer::send_output`](pmi_core::server::pmix::PmixServer::send_output).
     pub(crate) fn send_output(
         &mut self,
         session: SessionId,

@@ -24,7 +24,7 @@ use pmi_core::server::{JobSpec, Member, Server};
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::map_kvs::MapKvs;
-use pmi_host_base::storage::{Heap, Slab};
+use pmi_host_base::storage::{Heap, Slab, UniqueSlots};
 use pmi_std::{BoundedBuf, Stream};
 use pmi_trace::Content;
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ pub(crate) fn new_server(names: MapKvs) -> Server<Heap<PmixHeap>> {
         events: Slab::new(EVENTS_MAX),
         groups: Slab::new(GROUPS_MAX),
     };
-    let (sessions, jobs) = (Slab::new(SESSIONS_MAX), Slab::new(JOBS_MAX));
+    let (sessions, jobs) = (Slab::new(SESSIONS_MAX), UniqueSlots::new(JOBS_MAX));
     let mut server = Server::with_pmix(sessions, jobs, names, tables);
     let (rank_bytes, all_bytes) = (INBOX_MAX, UNFINISHED_MAX);
     server.pmix().limit_unfinished(UnfinishedLimits { rank_bytes, all_bytes });
@@ -136,10 +136,6 @@ impl Service {
 
     /// Adds an unauthenticated connection, with the socket at its other end. If more than `most` are
     /// unauthenticated, some are closed, as [`Pending::surplus`] chooses them.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the system.
     pub(crate) fn add_pmix_peer(
         &mut self,
         (link, from): (Stream, SocketAddr),
@@ -171,10 +167,6 @@ impl Service {
     }
 
     /// Serves all connections of a rank.
-    ///
-    /// # Errors
-    ///
-    /// As for [`ready`](Self::ready).
     pub(in crate::server) fn serve_pmix_rank(
         &mut self,
         job: JobId,

@@ -4,13 +4,14 @@ use super::super::StreamOwner;
 use super::super::gather::{Gather, NodeGather};
 use super::super::label::Labels;
 use super::super::merge::LineMerge;
-use super::super::outlet::TextPositions;
+use super::super::outlet::{TextPositions, Writer};
 use super::super::places::Places;
 use super::{LineTreatment, Outputs, SCRATCH, gathered};
 use crate::numbers::index;
 use crate::placement::PlacedHosts;
 use crate::stream::Stream;
 use pmi_tree::TreeConfig;
+use rustix::event::PollFlags;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -45,6 +46,7 @@ impl Outputs {
             closed_descriptors: BTreeSet::new(),
             scratch: Vec::with_capacity(SCRATCH),
             tapped: None,
+            wanted: Vec::new(),
         }
     }
 
@@ -78,6 +80,41 @@ impl Outputs {
         }
         // All of them are of one job.
         processes.first().iter().for_each(|process| gathered::release(self, stream, **process));
+    }
+
+    /// Streams of ranks whose nodes are to be asked for the rest of a line, since the last call.
+    pub(crate) fn take_wanted(&mut self) -> Vec<(u32, Stream)> {
+        std::mem::take(&mut self.wanted)
+    }
+
+    /// Ends the unfinished line of a rank whose node has said that all of it so far has arrived.
+    pub(crate) fn end_wanted(&mut self, stream: Stream, process: u32) {
+        let pipe =
+            self.pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        let Some(pipe) = pipe.filter(|pipe| pipe.is_wanted) else { return };
+        pipe.is_wanted = false;
+        let writer = Writer::Rank(pipe.seat, stream);
+        for place in [Some(pipe.place), pipe.copy].into_iter().flatten() {
+            let outlet = self.places.outlet(place);
+            let waiting = outlet.filter(|outlet| outlet.begun_by() == Some(writer));
+            if let Some(outlet) = waiting.filter(|outlet| outlet.deferred_until().is_some()) {
+                outlet.end_line();
+            }
+        }
+    }
+
+    /// Reads what a rank of this node has written, and passes it on, also without the end of its line; the
+    /// head knows then that it has all of it.
+    pub(crate) fn bring_up_to_date(&mut self, stream: Stream, process: u32, owner: StreamOwner) {
+        if self.has(stream, process, PollFlags::IN) {
+            self.read_now(stream, process);
+        }
+        if self.pipes.get(index(process)).is_some_and(|pipes| pipes[stream.index()].is_some()) {
+            self.let_go(stream, process, true);
+        }
+        if let Some(outlet) = self.places.outlet(self.places.ours(stream)) {
+            outlet.put_up_to_date(owner, stream);
+        }
     }
 
     /// Ends a stream of a rank of another node.
@@ -157,7 +194,7 @@ mod tests {
     use crate::poller::Poller;
     use crate::stdio::record::OutputRecord;
     use pmi_tree::NodeId;
-    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::event::{PollFd, poll};
     use rustix::pipe::{PipeFlags, pipe_with};
     use std::os::fd::OwnedFd;
 
@@ -220,7 +257,9 @@ mod tests {
                     assert!(ended.insert((rank, stream)), "the end of {rank} twice");
                     continue;
                 }
-                OutputRecord::Message { .. } => panic!("no rank has written it"),
+                OutputRecord::Message { .. } | OutputRecord::UpToDate { .. } => {
+                    panic!("no rank has written it")
+                }
             };
             assert!(ranks.iter().all(|rank| !ended.contains(&(*rank, Stream::Out))), "{ranks:?}");
             texts.push((ranks, String::from_utf8(text.to_vec()).unwrap()));

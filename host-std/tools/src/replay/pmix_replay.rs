@@ -14,7 +14,7 @@ use pmi_core::time::{Duration, Instant};
 use pmi_core::wire::pmix::Request;
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::map_kvs::MapKvs;
-use pmi_host_base::storage::{Heap, Slab};
+use pmi_host_base::storage::{Heap, Slab, UniqueSlots};
 use pmi_std::BoundedBuf;
 use pmi_trace::describe::describe;
 use pmi_trace::stream::Splitter;
@@ -69,7 +69,7 @@ pub(super) fn new_server() -> ReplayServer {
         events: Slab::new(EVENTS_MAX),
         groups: Slab::new(usize::MAX),
     };
-    let (sessions, jobs) = (Slab::new(usize::MAX), Slab::new(usize::MAX));
+    let (sessions, jobs) = (Slab::new(usize::MAX), UniqueSlots::new(usize::MAX));
     Server::with_pmix(sessions, jobs, MapKvs::default(), tables)
 }
 

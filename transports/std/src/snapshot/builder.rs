@@ -32,9 +32,8 @@ impl GenerationBuilder {
         self.pairs.is_empty()
     }
 
-    /// The bytes of the generation, for the publications from `first` to `last`; `None` if it is too long
-    /// for the
-    /// format.
+    /// The bytes of the generation, for the publications from `first` to `last`; `None` if it is too
+    /// long for the format.
     pub fn finish(&self, first: u32, last: u32) -> Option<Vec<u8>> {
         let pairs = self.pairs.iter().map(|(key, value)| (&**key, &**value));
         let write = |out: &mut [u8]| write_generation(pairs.clone(), [first, last], out);

@@ -14,8 +14,7 @@
 //! includes: a server merges small ones, so that their number grows with the logarithm of the data.
 //!
 //! A lookup reads the generations from the newest to the oldest, without a system call. A key that is in
-//! none of
-//! them is asked for by a message. The page `docs/snapshot.md` has the protocol as a whole.
+//! none of them is asked for by a message. The page `docs/snapshot.md` has the protocol as a whole.
 
 mod builder;
 mod descriptors;

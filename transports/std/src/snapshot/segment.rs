@@ -7,13 +7,11 @@
 //! 16  requests of the batch: length in 4 bytes, then the message as on the wire
 //! ```
 //!
-//! The segment belongs to one side at a time. The rank writes while none of its requests is outstanding. It
-//! then
-//! writes the header and sends a message; from the first byte of that message to its reply the segment
-//! belongs to
-//! the server, which reads a batch once. So nothing is shared at the same time, and no order of memory
-//! accesses
-//! matters but that of the socket. A rank that violates this changes only what is read as its own requests.
+//! The segment belongs to one side at a time. The rank writes while none of its requests is outstanding.
+//! It then writes the header and sends a message; from the first byte of that message to its reply the
+//! segment belongs to the server, which reads a batch once. So nothing is shared at the same time, and
+//! no order of memory accesses matters but that of the socket. A rank that violates this changes only
+//! what is read as its own requests.
 
 use super::sealed;
 use crate::inherit::memory::{FIXED, SharedMemory, check_seals};
@@ -91,9 +89,8 @@ impl SegmentReader {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::PermissionDenied`] for a file whose length may change, or of another length; errors
-    /// of
-    /// the system.
+    /// [`io::ErrorKind::PermissionDenied`] for a file whose length may change, or of another length;
+    /// errors of the system.
     pub fn new(file: OwnedFd) -> io::Result<Self> {
         check_seals(&file, FIXED)?;
         match usize::try_from(fstat(&file)?.st_size) {
@@ -104,9 +101,8 @@ impl SegmentReader {
 
     /// Copies the requests of a new batch into `batch`; false if there is none.
     ///
-    /// Shape: one read for a short batch, two for others; the lengths in the copy are those that count. A
-    /// length
-    /// beyond the end of the segment ends there.
+    /// Shape: one read for a short batch, two for others; the lengths in the copy are those that count.
+    /// A length beyond the end of the segment ends there.
     ///
     /// # Errors
     ///

@@ -30,30 +30,10 @@ pub(super) struct TreeArgs {
     pub(super) mutant: Option<TreeMutant>,
     /// File with the seeds that earlier sweeps have run.
     pub(super) cursor: Option<String>,
-    pub(super) start: StartArgs,
-}
-
-/// Options of `pmi-sim tree start`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct StartArgs {
-    pub(super) hosts: Option<u32>,
-    pub(super) ranks_per_host: Option<u32>,
-    /// Processors of each host.
-    pub(super) cores: Option<u32>,
     /// Microseconds of a byte on its way.
     pub(super) latency: Option<u64>,
     /// Gbit/s of an interface.
     pub(super) bandwidth: Option<u64>,
-    /// Number of hosts that the head starts.
-    pub(super) fanout: Option<u32>,
-    /// File with measured costs.
-    pub(super) costs: Option<String>,
-    /// True if the launcher travels to the hosts.
-    pub(super) has_copies: bool,
-    /// True if all hosts are one machine.
-    pub(super) is_shared: bool,
-    /// True if to print the table of the documentation.
-    pub(super) is_table: bool,
 }
 
 /// Commands, the name that each requires, and the largest number of names.
@@ -67,7 +47,7 @@ const COMMANDS: [(&str, &str, usize); 10] = [
     ("replay", "a trace", 1),
     ("scale", "", 0),
     ("hashes", "", usize::MAX),
-    ("tree", "sweep, run, scale or start", 1),
+    ("tree", "sweep, run, scale or fence", 1),
 ];
 
 pub(super) const USAGE: &str =
@@ -83,10 +63,8 @@ pub(super) const USAGE: &str =
                                    [--cursor FILE]   continued where the last one of the file ended
   pmi-sim tree run --seed S                           one of them
   pmi-sim tree scale [--nodes N] [--bytes B]          one operation of very many nodes, and its cost
-  pmi-sim tree start [--hosts N] [--ranks-per-host R] a start up to the last MPI_Init, with measured costs,
-      [--cores C] [--shared] [--latency US]           beside ssh alone and models of Hydra and PRRTE;
-      [--bandwidth GBIT] [--bytes B] [--fanout N]     --table prints the table of the documentation
-      [--stage-launcher] [--costs FILE] [--table]
+  pmi-sim tree fence [--nodes N] [--bytes B]          its time alone, in microseconds; more data than fits
+                    [--latency US] [--bandwidth GBIT] into memory is estimated from a part
   pmi-sim list                                        the built-in scenarios
   pmi-sim show SCENARIO [--seed S]                    the text of a scenario
 
@@ -117,15 +95,13 @@ pub(super) fn parse(mut parser: lexopt::Parser) -> Result<SimArgs, String> {
             Long("mutant") => args.mutant = Some(value(&mut parser)?.parse()?),
             Long("nodes") => args.tree.nodes = Some(number("nodes", &value(&mut parser)?)?),
             Long("bytes") => args.tree.bytes = Some(number("bytes", &value(&mut parser)?)?),
+            Long("latency") => args.tree.latency = Some(number("latency", &value(&mut parser)?)?),
+            Long("bandwidth") => {
+                args.tree.bandwidth = Some(number("bandwidth", &value(&mut parser)?)?);
+            }
             Long("cursor") => args.tree.cursor = Some(value(&mut parser)?),
             Long("tree-mutant") => args.tree.mutant = Some(value(&mut parser)?.parse()?),
             Value(word) => words.push(word.string().map_err(text)?),
-            Long(option) => {
-                let option = option.to_owned();
-                if !args.tree.start.read(&option, &mut parser)? {
-                    return Err(text(Long(&option).unexpected()));
-                }
-            }
             other => return Err(text(other.unexpected())),
         }
     }
@@ -133,26 +109,6 @@ pub(super) fn parse(mut parser: lexopt::Parser) -> Result<SimArgs, String> {
     args.command = words.next().unwrap_or_else(|| "help".into());
     args.names = words.collect();
     check(&args).map(|()| args)
-}
-
-impl StartArgs {
-    /// Reads an option with its value; false if it is none of these.
-    fn read(&mut self, option: &str, parser: &mut lexopt::Parser) -> Result<bool, String> {
-        match option {
-            "hosts" => self.hosts = Some(number(option, &value(parser)?)?),
-            "ranks-per-host" => self.ranks_per_host = Some(number(option, &value(parser)?)?),
-            "cores" => self.cores = Some(number(option, &value(parser)?)?),
-            "latency" => self.latency = Some(number(option, &value(parser)?)?),
-            "bandwidth" => self.bandwidth = Some(number(option, &value(parser)?)?),
-            "fanout" => self.fanout = Some(number(option, &value(parser)?)?),
-            "costs" => self.costs = Some(value(parser)?),
-            "stage-launcher" => self.has_copies = true,
-            "shared" => self.is_shared = true,
-            "table" => self.is_table = true,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
 }
 
 /// Checks the number of names of a command, and its required option.
@@ -218,22 +174,11 @@ mod tests {
             parsed("tree scale --nodes 9 --bytes 7 --tree-mutant garbage --cursor f").unwrap(),
             SimArgs { tree, ..expected("tree", &["scale"]) }
         );
-        let start = StartArgs {
-            hosts: Some(4),
-            ranks_per_host: Some(3),
-            cores: Some(2),
-            latency: Some(9),
-            bandwidth: Some(8),
-            fanout: Some(1),
-            costs: Some("c".into()),
-            has_copies: true,
-            is_shared: true,
-            is_table: true,
-        };
-        let tree = TreeArgs { start, ..TreeArgs::default() };
-        let line = "tree start --hosts 4 --ranks-per-host 3 --cores 2 --latency 9 --bandwidth 8 --fanout 1 \
-                    --costs c --stage-launcher --shared --table";
-        assert_eq!(parsed(line).unwrap(), SimArgs { tree, ..expected("tree", &["start"]) });
+        let tree = TreeArgs { latency: Some(9), bandwidth: Some(8), ..TreeArgs::default() };
+        assert_eq!(
+            parsed("tree fence --latency 9 --bandwidth 8").unwrap(),
+            SimArgs { tree, ..expected("tree", &["fence"]) }
+        );
         assert_eq!(parsed("").unwrap(), expected("help", &[]));
         assert_eq!(parsed("list -h").unwrap(), expected("help", &[]));
     }
@@ -248,9 +193,9 @@ mod tests {
             ("run a --seed x", "not `x`"),
             ("run a --mutant x", "mutants are"),
             ("run --fast", "--fast"),
-            ("tree", "sweep, run, scale or start"),
-            ("tree start --hosts x", "--hosts needs a number"),
-            ("tree start --rank-per-host 3", "rank-per-host"),
+            ("tree", "sweep, run, scale or fence"),
+            ("tree fence --latency x", "--latency needs a number"),
+            ("tree fence --rank-per-host 3", "rank-per-host"),
             ("tree scale --nodes 1", "--nodes"),
             ("tree run --tree-mutant x", "mutants of the tree are"),
         ] {

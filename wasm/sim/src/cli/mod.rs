@@ -2,7 +2,6 @@
 
 mod args;
 mod cursor;
-mod start;
 mod tree;
 
 use self::args::{SimArgs, USAGE};

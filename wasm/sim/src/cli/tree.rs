@@ -1,10 +1,10 @@
-//! `pmi-sim tree sweep | run | scale | start`.
+//! `pmi-sim tree sweep | run | scale | fence`.
 
 use super::SHOWN_MAX;
 use super::args::SimArgs;
 use super::cursor::SeedCursor;
-use super::start;
-use pmi_sim::tree::{self, TreeSummary};
+use super::show;
+use pmi_sim::tree::{self, TreeLinks, TreeSummary};
 
 /// True if every rule held.
 pub(super) fn act(name: &str, args: &SimArgs) -> Result<bool, String> {
@@ -15,8 +15,8 @@ pub(super) fn act(name: &str, args: &SimArgs) -> Result<bool, String> {
         },
         "run" => run(args),
         "scale" => scale(args),
-        "start" => start::act(args),
-        other => Err(format!("tree needs sweep, run, scale or start, not `{other}`")),
+        "fence" => fence(args),
+        other => Err(format!("tree needs sweep, run, scale or fence, not `{other}`")),
     }
 }
 
@@ -94,6 +94,25 @@ fn scale(args: &SimArgs) -> Result<bool, String> {
     }
     Ok(true)
 }
+
+/// Prints the time of one operation alone, for programs.
+fn fence(args: &SimArgs) -> Result<bool, String> {
+    let (nodes, bytes) = (args.tree.nodes.unwrap_or(1024), args.tree.bytes.unwrap_or(0));
+    let latency_micros = args.tree.latency.unwrap_or(30);
+    if latency_micros > LATENCY_MAX {
+        return Err(format!("--latency needs a number up to {LATENCY_MAX}, in microseconds"));
+    }
+    let byte_picos = match args.tree.bandwidth.unwrap_or(10) {
+        0 => return Err("--bandwidth needs 1 Gbit/s or more".into()),
+        gbit => 8_000 / gbit,
+    };
+    let micros = tree::fence_micros(nodes, bytes, TreeLinks { latency_micros, byte_picos });
+    let micros = micros.map_err(|violation| format!("{}: {}", violation.rule, violation.what))?;
+    show(&format!("{micros}\n"))
+}
+
+/// Ten seconds.
+const LATENCY_MAX: u64 = 10_000_000;
 
 /// Refuses an operation that does not fit into this much memory.
 fn check_memory(nodes: u32, bytes: u64, available: u64) -> Result<(), String> {

@@ -24,7 +24,6 @@ mod queue;
 mod record;
 mod scale;
 mod scenario;
-mod start;
 mod sweep;
 mod world;
 
@@ -33,11 +32,7 @@ pub use mutant::TreeMutant;
 pub use plan::{Talk, TreeFault, TreePlan};
 pub use pmi_tree::NodeId;
 pub use record::{TreeEdgeWay, TreeEntry, TreeNodeLife, TreeNodeView, TreeRecord};
-pub use scale::{TreeCost, cost, memory_bytes};
+pub use scale::{TreeCost, TreeLinks, cost, fence_micros, memory_bytes};
 pub use scenario::TreeScenario;
-pub use start::{
-    StartCost, StartCosts, StartCostsError, StartLauncher, StartSetting, StartTimes, start,
-    start_bar, start_table,
-};
 pub use sweep::{TreeRun, TreeSummary, run, sweep};
 pub use world::TreeWorld;

@@ -1,13 +1,16 @@
-//! Costs of the parts of a start over `ssh`, for the model of `pmi-sim tree start`.
+//! Costs of the parts of a start over `ssh`, and a model of starts that have many hosts.
 //!
 //! Processor times are sums over many processes, or differences of runs that differ in the number of hosts or
 //! ranks. All hosts share the processors of one machine, so that times of a whole start say little about a
 //! cluster; the last rows are such times, by which the model is checked.
 
 mod costs;
+mod model;
 mod processes;
 mod requests;
 mod times;
+
+pub(super) use model::{START_USAGE, StartOptions};
 
 use super::nodes::bench_hosts::{BenchHosts, SshLauncher};
 use super::nodes::load;
@@ -16,17 +19,17 @@ use super::stats::median;
 use super::tools::compile;
 use super::{Comparison, Tools, page};
 use crate::process;
-use costs::StartCosts;
+use costs::MeasuredCosts;
 use processes::Census;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{fs, thread};
 
-/// Measures all costs, and simulates starts with them.
+/// Measures all costs.
 pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
     let before = load();
     let bench = BenchHosts::start(tools, HOSTS)?;
-    let mut costs = StartCosts::default();
+    let mut costs = MeasuredCosts::default();
     times::measure_ssh(&bench, &mut costs)?;
     measure_servers(&bench, &mut costs)?;
     measure_head(tools, &mut costs)?;
@@ -46,39 +49,23 @@ pub(super) fn measure(tools: &Tools) -> Result<Comparison, String> {
 }
 
 /// Writes the table of starts that are simulated with the costs of the repository.
-///
-/// # Errors
-///
-/// The simulator cannot be built, or the page has no place for the table.
 pub(super) fn write_simulated() -> Result<(), String> {
-    page::write(SIMULATED, &simulated()?)
+    page::write(SIMULATED, &model::table()?)
 }
 
 /// Checks that the page has the starts that are simulated with the costs of the repository. Returns what is
 /// wrong.
-///
-/// # Errors
-///
-/// The simulator cannot be built, or the page cannot be read.
 pub(crate) fn check_simulated() -> Result<Vec<String>, String> {
-    let is_current = page::section(&page::read()?, SIMULATED)? == simulated()?.trim();
+    let is_current = page::section(&page::read()?, SIMULATED)? == model::table()?.trim();
     let stale = "the page has other simulated starts; write them by 'cargo xtask bench --simulate'";
     Ok(if is_current { Vec::new() } else { vec![stale.to_owned()] })
-}
-
-/// The table of simulated starts.
-fn simulated() -> Result<String, String> {
-    let mut simulator = process::cargo();
-    simulator.args(["run", "--release", "--quiet", "--package", "pmi-sim", "--"]);
-    simulator.args(["tree", "start", "--table"]).stderr(Stdio::inherit());
-    process::output(&mut simulator)
 }
 
 /// Place of the table in the page.
 const SIMULATED: &str = "simulated starts";
 
 /// Node servers with one rank and with many.
-fn measure_servers(bench: &BenchHosts<'_>, costs: &mut StartCosts) -> Result<(), String> {
+fn measure_servers(bench: &BenchHosts<'_>, costs: &mut MeasuredCosts) -> Result<(), String> {
     let (launcher, roots) = (SshLauncher::PmiHost, times::sshd_pids(&bench.hosts)?);
     let work = |ranks: u32| {
         let mut command = bench.launcher(launcher, 1, ranks);
@@ -98,7 +85,7 @@ fn measure_servers(bench: &BenchHosts<'_>, costs: &mut StartCosts) -> Result<(),
 }
 
 /// The head with many hosts, most of which others start.
-fn measure_head(tools: &Tools, costs: &mut StartCosts) -> Result<(), String> {
+fn measure_head(tools: &Tools, costs: &mut MeasuredCosts) -> Result<(), String> {
     let of = |hosts: u32| {
         let mut command = process::command(&tools.host);
         command.args(["run", "--starter", &format!("local:{hosts}"), "-n", &hosts.to_string()]);
@@ -115,7 +102,7 @@ fn measure_head(tools: &Tools, costs: &mut StartCosts) -> Result<(), String> {
 }
 
 /// Ranks themselves, without and with a library of MPI.
-fn measure_ranks(tools: &Tools, costs: &mut StartCosts) -> Result<(), String> {
+fn measure_ranks(tools: &Tools, costs: &mut MeasuredCosts) -> Result<(), String> {
     let directory = tools.directory()?;
     let (plain, mpi) = (directory.join("pmi-init"), directory.join("init"));
     process::output(process::command("cc").args(["-O2", PMI_PROGRAM, "-o"]).arg(&plain))?;
@@ -142,7 +129,7 @@ fn measure_ranks(tools: &Tools, costs: &mut StartCosts) -> Result<(), String> {
 }
 
 /// The same parts of other launchers.
-fn measure_peers(bench: &BenchHosts<'_>, costs: &mut StartCosts) -> Result<(), String> {
+fn measure_peers(bench: &BenchHosts<'_>, costs: &mut MeasuredCosts) -> Result<(), String> {
     let (client, roots) = (bench.tools.client.as_str(), times::sshd_pids(&bench.hosts)?);
     let hydra = [client, "work", "pmi1", "64", "0", "0", "1"];
     // It serves no PMI-1: its processes are no ranks, and only list all processes. Without the option each

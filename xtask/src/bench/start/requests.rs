@@ -1,13 +1,17 @@
 //! Requests of ranks of MPI in `MPI_Init`, from a trace.
 
-use super::costs::StartCosts;
+use super::costs::MeasuredCosts;
 use crate::bench::Tools;
 use crate::bench::stats::{least, median};
 use crate::process;
 
 /// Counts the requests of a program that initializes MPI, on two hosts with two ranks each: the first rank
 /// of a host publishes its address and reads those of all.
-pub(super) fn measure(tools: &Tools, program: &str, costs: &mut StartCosts) -> Result<(), String> {
+pub(super) fn measure(
+    tools: &Tools,
+    program: &str,
+    costs: &mut MeasuredCosts,
+) -> Result<(), String> {
     let file = tools.directory()?.join("start.trace");
     let file = file.to_string_lossy();
     let show = |words: &[&str]| {

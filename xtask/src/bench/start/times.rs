@@ -6,7 +6,7 @@ use crate::bench::stats::least;
 use pmi_host_testkit::ssh::SshHosts;
 
 /// `ssh` without a launcher.
-pub(super) fn measure_ssh(bench: &BenchHosts<'_>, costs: &mut StartCosts) -> Result<(), String> {
+pub(super) fn measure_ssh(bench: &BenchHosts<'_>, costs: &mut MeasuredCosts) -> Result<(), String> {
     let seconds = |mut command: Command| -> Contestant<'_, f64> {
         Box::new(move || run(&mut command).map(|outcome| outcome.took.as_secs_f64() * 1e6))
     };
@@ -55,7 +55,10 @@ pub(super) fn sshd_pids(hosts: &SshHosts) -> Result<Vec<u32>, String> {
 }
 
 /// Bytes to hosts, and copies of the launcher.
-pub(super) fn measure_bytes(bench: &BenchHosts<'_>, costs: &mut StartCosts) -> Result<(), String> {
+pub(super) fn measure_bytes(
+    bench: &BenchHosts<'_>,
+    costs: &mut MeasuredCosts,
+) -> Result<(), String> {
     let launcher = |options: &[&str]| {
         let list = (1..=HOSTS).map(pmi_host_testkit::ssh::address).collect::<Vec<_>>().join(",");
         let words = [&["run", "--hosts", &list][..], options, &["--", "/bin/true"]].concat();
@@ -94,7 +97,7 @@ fn sent_bytes(bench: &BenchHosts<'_>) -> Result<f64, String> {
 }
 
 /// A whole start, on the hosts of this machine.
-pub(super) fn check(bench: &BenchHosts<'_>, costs: &mut StartCosts) -> Result<(), String> {
+pub(super) fn check(bench: &BenchHosts<'_>, costs: &mut MeasuredCosts) -> Result<(), String> {
     let cores = thread::available_parallelism().map_or(0, usize::from);
     costs.add("check-cores", cores as f64);
     costs.add("check-hosts", f64::from(HOSTS));

@@ -11,7 +11,7 @@ use pmi_core::limits::REPLY_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{Event, JobSpec, Member, Peer, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
-use pmi_host_base::storage::{Heap, Slab};
+use pmi_host_base::storage::{Heap, Slab, UniqueSlots};
 use pmi_std::{BoundedBuf, Clock, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -78,7 +78,7 @@ pub(super) fn run(
 impl ClientRun {
     fn new(count: u32, mutation: &'static Mutation) -> Result<Self, ConformError> {
         let members = usize::try_from(count).map_err(io::Error::other)?;
-        let mut server = Server::new(Slab::new(members), Slab::new(1), Default::default());
+        let mut server = Server::new(Slab::new(members), UniqueSlots::new(1), Default::default());
         let name = match mutation.kind {
             MutationKind::KvsName(name) => name(),
             _ => b"kvs_conform_0".to_vec(),

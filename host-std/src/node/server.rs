@@ -1,0 +1,253 @@
+//! A node server: from its place in the tree to the end of its run.
+
+use super::Node;
+use crate::cli::config::Config;
+use crate::launch::plan::job::{App, Plan};
+use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
+use crate::launch::topology::binding::{self, Binding};
+use crate::link::RunLink;
+use crate::listeners;
+use crate::nodes::job_message::{AppMessage, JobMessage, Origin, TerminalMessage};
+use crate::nodes::message::{ToNode, ToRun};
+use crate::nodes::network::{Network, NetworkEvent, delegation};
+use crate::nodes::node::next_event;
+use crate::nodes::stage::StagedPrograms;
+use crate::placement::allocation::AllocationSource;
+use crate::placement::{ExpectedRanks, PlacedHosts};
+use crate::poller::Poller;
+use crate::server::listen_config::ListenConfig;
+use crate::settings::nodes::StarterName;
+use crate::settings::output::StdinTo;
+use crate::settings::{Environment, Settings};
+use crate::stdio::outputs::NodeOutput;
+use crate::stdio::target;
+use crate::verdict::Failure;
+use nix::sys::signal::SigSet;
+use pmi_host_base::exit::{self, FAILED};
+use pmi_tree::{Class, Destination, TreeEvent};
+use rustix::fd::OwnedFd;
+use rustix::fs::Mode;
+use rustix::process::umask;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Parts that the loop of a node takes over.
+pub(crate) struct NodeStart {
+    pub(crate) poller: Poller,
+    /// Descriptor that reserves the number at which ranks find their sockets.
+    pub(crate) reserved: OwnedFd,
+    pub(crate) link: RunLink,
+    /// Output of ranks.
+    pub(crate) output: NodeOutput,
+    /// True if all messages of ranks are recorded and sent to the head.
+    pub(crate) is_traced: bool,
+    /// Programs that were sent to this host.
+    pub(crate) programs: StagedPrograms,
+    /// Terminal of a rank.
+    pub(crate) terminal: Option<TerminalMessage>,
+}
+
+/// Serves the ranks of a job on the node with this number in the tree, and returns the exit code.
+pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: OwnedFd) -> u8 {
+    // A head on this machine has blocked the signals that it reads. Ranks begin with the mask of this
+    // process, and an error would leave it as it is.
+    let _ = SigSet::empty().thread_set_mask();
+    let mut waiting = WaitingServer { network, poller, programs: StagedPrograms::default() };
+    let mut job = match waiting.await_job() {
+        Ok(Some(job)) => job,
+        Ok(None) => return FAILED,
+        Err(what) => return waiting.fail(what.to_owned()),
+    };
+    let temporary = job.environment.temporary.clone();
+    let staged = AppMessage::stage(&mut job.apps, &mut waiting.programs, temporary.as_deref());
+    if let Err(what) = staged {
+        return waiting.fail(what);
+    }
+    waiting.programs.drop_arrived();
+    let output = job.streams.output;
+    let is_traced = job.supervision.is_traced;
+    let terminal = job.streams.terminal;
+    let config = match configure(*job, node.saturating_sub(1)) {
+        Ok(config) => config,
+        Err(what) => return waiting.fail(what),
+    };
+    let starters = u32::try_from(delegation::starter_count(&waiting.network)).unwrap_or(u32::MAX);
+    let others =
+        CONNECTIONS.saturating_add(starters).saturating_add(listeners::open_files(&config));
+    let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
+    if let Err(what) = check_descriptors(&config, &limit) {
+        return waiting.fail(what);
+    }
+    let WaitingServer { network, poller, programs } = waiting;
+    let link = RunLink::Tree(Box::new(network));
+    let start = NodeStart { poller, reserved, link, output, is_traced, programs, terminal };
+    match Node::new(config, limit, start) {
+        Ok(node) => node.run(),
+        // The head sees the end of the connection, and this line in the output of the starter.
+        Err(what) => {
+            target::write_last(exit::line(what).as_bytes());
+            FAILED
+        }
+    }
+}
+
+/// Checks that the hard limit on open files is enough for the ranks of this node, while the head can still be
+/// told.
+fn check_descriptors(config: &Config, limit: &DescriptorLimit) -> Result<(), String> {
+    let budget = |plan: &Plan| FdBudget { ranks: plan.local(), pmix: plan.pmix_ranks() };
+    let local = config.hosts.as_ref().zip(config.node);
+    let local = local.map_or(0, |(placed, node)| placed.map.ranks_of(node).count());
+    let ranks = u32::try_from(local).unwrap_or(u32::MAX);
+    // Whether a program uses PMIx is known from its file, which is read only if that matters.
+    if limit.check(FdBudget { ranks, pmix: ranks }).is_ok() {
+        return Ok(());
+    }
+    let plan = Plan::first(config.job(), None);
+    limit.check(budget(&plan)).map(drop).map_err(|error| error.to_string())
+}
+
+/// A node before it has a job, or after it has failed to prepare one.
+struct WaitingServer {
+    network: Network,
+    poller: Poller,
+    /// Programs that have arrived so far.
+    programs: StagedPrograms,
+}
+
+impl WaitingServer {
+    /// The job; `None` if the run ends before.
+    ///
+    /// # Errors
+    ///
+    /// A sentence about a message of the head.
+    fn await_job(&mut self) -> Result<Option<Box<JobMessage>>, &'static str> {
+        loop {
+            match self.next_message() {
+                Some(ToNode::Job(job)) => return Ok(Some(job)),
+                Some(ToNode::Program(piece)) => self.programs.add(piece)?,
+                Some(ToNode::Finish) | None => return Ok(None),
+                _ => {}
+            }
+        }
+    }
+
+    /// Reports that the job cannot be prepared, and waits for the end of the run.
+    fn fail(mut self, what: String) -> u8 {
+        let failure = Failure::Launcher { what };
+        let failed = ToRun::Failed { job: 0, failure, outputs: 0 };
+        for message in [failed, ToRun::Quiet { outputs: 0, jobs: 1 }] {
+            let _ = self.network.send(Destination::Head, Class::Control, message.body());
+        }
+        while self.next_message().is_some_and(|message| message != ToNode::Finish) {}
+        FAILED
+    }
+
+    /// The next message of the head; `None` if it is lost.
+    fn next_message(&mut self) -> Option<ToNode> {
+        loop {
+            match next_event(&mut self.network, &mut self.poller).ok()? {
+                NetworkEvent::Tree(TreeEvent::Message { body, .. }) => {
+                    return ToNode::read(&body);
+                }
+                // This node has no ranks, and merges nothing.
+                NetworkEvent::Tree(TreeEvent::FromChild { message, body, .. }) => {
+                    let _ = self.network.send(Destination::Parent, Class::Output, body);
+                    self.network.tree().into_iter().for_each(|tree| tree.settle(message));
+                }
+                NetworkEvent::HeadLost { .. } => return None,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Configuration of this process as the launcher of the ranks of host number `node`. It takes over the
+/// working directory and the mask of permissions of the head.
+fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
+    job.check().map_err(|error| format!("the description of the job is wrong: {error}"))?;
+    let host = usize::try_from(node).ok().and_then(|node| job.hosts.get(node).cloned());
+    let host = host.ok_or("the description of the job does not name this host")?;
+    let Origin { directory, umask: mask, is_one_machine } = job.origin;
+    std::env::set_current_dir(&directory).map_err(|error| {
+        format!(
+            "the working directory '{}' cannot be entered: {error}; create it on every host, or name \
+             another with --wdir",
+            directory.display()
+        )
+    })?;
+    umask(Mode::from_raw_mode(mask));
+    let expected = job.dial_in.as_ref().map(|dial_in| dial_in.expected.clone());
+    let expected_count = expected.as_ref().map_or(0, ExpectedRanks::count);
+    let started = job.map.ranks().saturating_sub(expected_count);
+    let mut settings = Settings::default();
+    settings.job.expected = expected;
+    settings.job.attributes = job.facts.attributes;
+    settings.job.kvs = job.exchange.kvs;
+    settings.nodes.fence = job.exchange.fence;
+    settings.names.server = job.exchange.name_server;
+    settings.nodes.starter = is_one_machine.then_some(StarterName::Here);
+    settings.environment = Environment { report: false, ..job.environment };
+    settings.placement = job.placement;
+    // The head judges the whole run.
+    settings.watching.stall_report = job.supervision.standstill;
+    settings.ending.forward_signals = job.supervision.forward_signals;
+    settings.ending.on_exit_error = job.supervision.on_exit_error;
+    settings.ending.timeout = job.supervision.timeout;
+    settings.ending.on_singletons = job.supervision.on_singletons;
+    (settings.watching.progress, settings.watching.control) = (false, false);
+    // Tools connect to the head.
+    (settings.watching.tools, settings.watching.is_system_server) = (false, false);
+    let terminal = job.streams.terminal.map(|terminal| terminal.rank);
+    let own = terminal.filter(|rank| job.map.node_of(*rank) == Some(node));
+    settings.output.pty = own;
+    settings.output.stdin = match job.streams.readers {
+        // A rank with a terminal reads all input.
+        _ if terminal.is_some() && own.is_none() => StdinTo::NoRank,
+        StdinTo::NoRank => StdinTo::NoRank,
+        _ if own.is_some() => StdinTo::First,
+        StdinTo::First => readers(job.map.ranks_of(node).filter(|rank| *rank == 0)),
+        StdinTo::All => readers(job.map.ranks_of(node).filter(|rank| *rank < started)),
+        StdinTo::Ranks(all) => readers(job.map.ranks_of(node).filter(|rank| all.contains(rank))),
+    };
+    if let Some(processors) = &settings.placement.processors {
+        binding::limit_to(processors)?;
+    }
+    let binding = Binding::resolve(&settings.placement)?.map(Arc::new);
+    let source = AllocationSource::Named;
+    let nodes = u32::try_from(job.hosts.len()).unwrap_or(u32::MAX);
+    let map = job.map.with_nodes(nodes);
+    let (dial_in, web) = match job.dial_in {
+        Some(dial_in) => dial_in.config(node)?,
+        None => (None, None),
+    };
+    let dial_in_node = dial_in.as_ref().map(|_| node);
+    let listen = dial_in.or_else(|| settings.environment.has_port.then(ListenConfig::for_started));
+    // A listener adds those that it expects.
+    let ranks = if dial_in_node.is_some() { started } else { map.ranks() };
+    let placed = Rc::new(PlacedHosts { hosts: job.hosts, slots: Vec::new(), map, source });
+    Ok(Config {
+        ranks,
+        parts: job.apps.into_iter().map(App::from).collect(),
+        host,
+        run: job.run,
+        hosts: Some(Rc::clone(&placed)),
+        placed,
+        node: Some(node),
+        listen,
+        dial_in_node,
+        web,
+        binding,
+        universe: job.facts.universe,
+        nspace: None,
+        settings,
+    })
+}
+
+fn readers(ranks: impl Iterator<Item = u32>) -> StdinTo {
+    let ranks: Vec<u32> = ranks.collect();
+    if ranks.is_empty() { StdinTo::NoRank } else { StdinTo::Ranks(ranks) }
+}
+
+/// Number of connections to other nodes that have room: the parent, the children, and those that are not
+/// authenticated. Starters of further nodes have as many files as a rank.
+const CONNECTIONS: u32 = 64;

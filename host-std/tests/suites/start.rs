@@ -1,0 +1,33 @@
+//! Command lines, settings, and the start of ranks.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+#[path = "../binding.rs"]
+mod binding;
+#[path = "../command_lines.rs"]
+mod command_lines;
+#[path = "../demo.rs"]
+mod demo;
+#[path = "../doctor.rs"]
+mod doctor;
+#[path = "../documents.rs"]
+mod documents;
+#[path = "../host_names.rs"]
+mod host_names;
+#[path = "../install.rs"]
+mod install;
+#[path = "../pages.rs"]
+mod pages;
+#[path = "../sandboxes.rs"]
+mod sandboxes;
+#[path = "../scripts.rs"]
+mod scripts;
+#[path = "../settings.rs"]
+mod settings;
+#[path = "../spellings.rs"]
+mod spellings;
+#[path = "../surroundings.rs"]
+mod surroundings;
+#[path = "../written_files.rs"]
+mod written_files;

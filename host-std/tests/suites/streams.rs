@@ -1,0 +1,17 @@
+//! Output, input and terminals.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+#[path = "../gdb.rs"]
+mod gdb;
+#[path = "../input.rs"]
+mod input;
+#[path = "../keys.rs"]
+mod keys;
+#[path = "../output.rs"]
+mod output;
+#[path = "../terminal.rs"]
+mod terminal;
+#[path = "../unread.rs"]
+mod unread;

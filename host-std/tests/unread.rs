@@ -23,15 +23,19 @@ fn start(command: &mut Command) -> Unread {
 impl Unread {
     /// Waits for the exit code without reading anything.
     fn code(&mut self) -> i32 {
+        self.code_within(LIMIT)
+    }
+
+    fn code_within(&mut self, limit: Duration) -> i32 {
         let since = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code().unwrap();
             }
-            if since.elapsed() > LIMIT {
+            if since.elapsed() > limit {
                 self.child.kill().unwrap();
                 self.child.wait().unwrap();
-                panic!("still running after {LIMIT:?}: {}", self.errors());
+                panic!("still running after {limit:?}: {}", self.errors());
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -76,9 +80,11 @@ fn timeout_terminates_a_run_whose_ranks_have_exited_and_whose_output_is_unread()
     // More than the pipe takes and the launcher keeps, less than the pipes of the ranks hold besides.
     let mut unread =
         start(job(4, ["--timeout", "3"]).args(shell("head -c 60000 /dev/zero | tr '\\0' 'x'")));
-    assert_eq!(unread.code(), 124);
+    // 3 s to the limit of the run, and 5 s for the reader.
+    assert_eq!(unread.code_within(Duration::from_secs(14)), 124);
     let said = unread.errors();
     assert!(said.contains(NOT_READ) && !said.contains(LEFT_BEHIND), "{said}");
+    assert!(!said.contains(HELD), "{said}");
 }
 
 #[test]
@@ -176,6 +182,8 @@ const PIPE: u64 = 64 * 1024;
 
 const NOT_READ: &str = "the reader of its output";
 const LEFT_BEHIND: &str = "left behind";
+
+const HELD: &str = "do not exit";
 
 /// Far more than all grace periods together.
 const LIMIT: Duration = Duration::from_secs(40);

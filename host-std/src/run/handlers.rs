@@ -553,8 +553,6 @@ impl Run {
         if self.input.deadline().is_some_and(|at| now >= at) {
             self.serve_input()?;
         }
-        let is_over = self.ending.termination.has_failed() && self.ending.is_over();
-        self.ending.termination.is_abandoned |= self.io.check_delivery(now, is_over);
         let is_any_running = self.nodes.running_count() > 0;
         if let Some(limit) = self.summary.check_overdue(now, is_any_running) {
             self.fail_with_state(Failure::Overdue { limit });
@@ -570,8 +568,11 @@ impl Run {
                 }
                 EndingEvent::Kill => self.kill(),
                 EndingEvent::GiveUp => {
+                    // Without a rank, only output is left, at nodes that wait for its reader.
                     let running = self.nodes.running_count();
-                    trace::report(self, report::given_up(running));
+                    if running > 0 {
+                        trace::report(self, report::given_up(running));
+                    }
                     self.ending.set_over();
                 }
                 EndingEvent::AskStarters => self.link.signal_starters(Signal::TERM),
@@ -583,6 +584,15 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Ends a failed run whose output nobody takes, once no rank is left to write any.
+    pub(super) fn check_delivery(&mut self, now: Instant) {
+        let ending = &mut self.ending;
+        // Nodes whose output waits behind that of the launcher do not become quiet.
+        let is_stuck = || self.nodes.running_count() == 0 && !self.io.outputs.is_flushed();
+        let is_over = ending.termination.has_failed() && (ending.is_over() || is_stuck());
+        ending.termination.is_abandoned |= self.io.check_delivery(now, is_over);
     }
 }
 

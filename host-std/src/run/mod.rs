@@ -408,6 +408,8 @@ impl Run {
         while self.handle_events()? {
             self.flush()?;
         }
+        // What was handled may have been the last but output: the wait that follows has its deadline.
+        self.check_delivery(Instant::now());
         self.flush()
     }
 

@@ -47,6 +47,25 @@ impl StepTimes {
     }
 }
 
+/// Processor time of all processes that this one has started and waited for; zero where the system does not
+/// say.
+pub(crate) fn processor_time() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    of_children(&stat).unwrap_or_default()
+}
+
+/// User and system time of children in a line of `/proc/PID/stat`.
+fn of_children(stat: &str) -> Option<Duration> {
+    // The name of the program may hold anything.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let times = fields.split(' ').skip(13).take(2).map(str::parse::<u64>);
+    let ticks = times.sum::<Result<u64, _>>().ok()?;
+    Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
+}
+
+/// Unit of the times in `/proc`, the same for all programs.
+const TICKS_PER_SECOND: u64 = 100;
+
 fn path() -> PathBuf {
     toolchain::target_directory().join("xtask-step-times")
 }
@@ -54,6 +73,15 @@ fn path() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_of_children_is_that_of_user_and_system() {
+        let fields: Vec<String> = (3..52).map(|field| field.to_string()).collect();
+        let stat = format!("7 (a) b) {}\n", fields.join(" "));
+        assert_eq!(of_children(&stat), Some(Duration::from_millis((16 + 17) * 10)));
+        assert_eq!(of_children("7 (a) R 1"), Some(Duration::ZERO));
+        assert_eq!(of_children(""), None);
+    }
 
     #[test]
     fn hint_has_the_last_time_and_that_of_the_steps_that_follow() {

@@ -2,7 +2,7 @@
 
 use crate::beside::{self, Beside, Summary};
 use crate::machine::{self, Machine, Need};
-use crate::step_times::StepTimes;
+use crate::step_times::{self, StepTimes};
 use crate::tally::Tally;
 use crate::toolchain::Toolchain;
 use crate::wasm::{self, Loader};
@@ -287,6 +287,7 @@ fn run(steps: &[&CiStep], machine: &Machine) -> Summary {
         let hint = times.hint(&names[at..]);
         println!("\n{}{}: {}{hint}", beside::HEADING, step.name, step.about);
         let start = Instant::now();
+        let used = step_times::processor_time();
         let tally = match step.needs.iter().find_map(|need| machine.lack(*need)) {
             Some(why) => {
                 println!("not run: {why}");
@@ -298,7 +299,8 @@ fn run(steps: &[&CiStep], machine: &Machine) -> Summary {
             println!("left behind and terminated: {killed}");
         }
         let seconds = start.elapsed().as_secs_f64();
-        println!("-- {}: {tally} ({seconds:.1} s)", step.name);
+        let used = (step_times::processor_time() - used).as_secs();
+        println!("-- {}: {tally} ({seconds:.1} s; {used} s of a processor)", step.name);
         summary.durations.push(format!("{} {seconds:.0}", step.name));
         if tally.failed > 0 || tally.skipped > 0 {
             summary.notes.push(format!("{0}: {tally}; alone: cargo xtask test {0}", step.name));

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! main        exit codes only
-//! front       commands, one row for each, with help, completions and man pages; runs in this process alone
+//! front       once in a process: commands, one row for each, with help, completions and man pages; the loop
+//!             of a launcher (served_run) with its signals, terminal, standard input, debugger and last lines
 //! cli         options (the table) > args, mpiexec (parsers) > layers (variables, file) > config (resolved)
 //! settings    user settings, in groups of plain values
 //! placement   hosts, allocations of batch systems, the node of every rank
@@ -21,7 +22,6 @@
 //! nodes       node servers on hosts: starters, authenticated connections, places in the tree
 //! operation   messages about operations of ranks on several nodes
 //! control     status queries to a running launcher: 'pmi-host ps'
-//! mpir        variables by which debuggers find the ranks
 //! watch       state of a run: running ranks, waiting ranks, runs without progress
 //! trace       the last messages in memory, all of them in a file
 //! run_report  end of every rank, for users and for programs
@@ -55,7 +55,6 @@ mod io;
 mod launch;
 mod link;
 mod listeners;
-mod mpir;
 mod node;
 mod nodes;
 mod numbers;

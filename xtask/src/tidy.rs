@@ -43,7 +43,7 @@ const UNSAFE_PLACES: &[&str] = &[
     // Scheduling of ranks, for which the C library has no functions.
     "host-std/src/launch/start/scheduling.rs",
     // A debugger reads and writes variables by their names.
-    "host-std/src/mpir.rs",
+    "host-std/src/front/mpir.rs",
     // An option of sockets for which no library has a function.
     "host-std/src/nodes/peer_host.rs",
     // An allocator that reports a lack of memory.

@@ -4,7 +4,10 @@ mod doctor;
 mod help;
 mod local;
 mod manual;
+mod mpir;
 mod pages;
+mod served_run;
+mod servers;
 mod singleton;
 
 use crate::admission::secret::{self, IdWidth};
@@ -26,7 +29,7 @@ use crate::node;
 use crate::nodes::names::server as name_server;
 use crate::nodes::starter::{NODE, RELAY};
 use crate::nodes::{node as node_server, relay};
-use crate::run::{self, RunOutcome};
+use crate::run::RunEnd;
 use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
 use clap::{Arg, Command};
 use pmi_host_base::exit::{FAILED, USAGE, complain, line, print, print_to, refuse, shown};
@@ -35,6 +38,7 @@ use pmi_host_base::user_file::{self, Readers};
 use pmi_host_tools::conform::RANK;
 use pmi_host_tools::{bridge, conform, pmix, replay, trace};
 use rustix::stdio::dup2_stdin;
+use served_run::write_last;
 use signal_hook::consts::SIGXFSZ;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -302,13 +306,13 @@ fn start(mut config: Config, args: RunArgs) -> ExitCode {
     }
     let (mut excluded, mut awaited) = (Vec::new(), Vec::new());
     loop {
-        let outcome = match config.hosts.is_some() {
-            true => run::run(&config, &awaited),
+        let end = match config.hosts.is_some() {
+            true => servers::run(&config, &awaited),
             false => local::run(config),
         };
-        let left_out = match outcome {
-            RunOutcome::Ended(code) => return ExitCode::from(code),
-            RunOutcome::Again(left_out) => left_out,
+        let left_out = match end {
+            Ok(RunEnd { left_out, .. }) if !left_out.names.is_empty() => left_out,
+            end => return ExitCode::from(write_last(end)),
         };
         excluded.extend(left_out.names);
         awaited.extend(left_out.late);

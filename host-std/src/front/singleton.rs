@@ -1,8 +1,9 @@
 //! Singleton job: its one rank exists before the launcher and has started it.
 
+use super::local;
+use super::served_run::write_last;
 use crate::cli::config::Config;
 use crate::cli::system::System;
-use crate::front::local::LocalRun;
 use crate::launch::plan::job::{App, name_of_this_run};
 use crate::launch::start::descriptors::DescriptorLimit;
 use crate::placement::allocation::AllocationSource;
@@ -12,9 +13,6 @@ use crate::settings::Settings;
 use crate::settings::UniverseSize;
 use crate::settings::environment::Offer;
 use crate::settings::output::StdinTo;
-use crate::stdio::target;
-use crate::verdict::Failure;
-use pmi_host_base::exit;
 use pmi_host_base::program::Program;
 use pmi_host_base::system_file;
 use std::ffi::OsString;
@@ -28,11 +26,12 @@ use std::rc::Rc;
 pub(crate) fn serve(caller: SingletonArgs) -> u8 {
     let served = config(caller.pid).and_then(|config| {
         let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), 0);
-        let mut run = LocalRun::new(config, limit)?;
+        let forwarded = config.settings.ending.forward_signals.clone();
+        let mut run = local::prepare(config, limit)?;
         run.adopt(caller)?;
-        Ok(run.run())
+        local::serve(run, &forwarded)
     });
-    ended(served)
+    write_last(served)
 }
 
 /// Serves the PMIx program that has started this launcher, likewise.
@@ -43,20 +42,14 @@ pub(crate) fn serve_pmix(caller: &PmixSingletonArgs) -> u8 {
         config.settings.environment.offer = Offer::Pmix;
         config.nspace = Some(caller.nspace.clone());
         let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), 0);
-        let mut run = LocalRun::new(config, limit)?;
+        let forwarded = config.settings.ending.forward_signals.clone();
+        let mut run = local::prepare(config, limit)?;
         let uri = run.adopt_process(pid)?;
         // The name in front selects the encoding, as that of a variable does.
         caller.report(&format!("PMIX_SERVER_URI41;{uri}"))?;
-        Ok(run.run())
+        local::serve(run, &forwarded)
     });
-    ended(served)
-}
-
-fn ended(served: Result<u8, String>) -> u8 {
-    served.unwrap_or_else(|what| {
-        target::write_last(exit::line(&what).as_bytes());
-        Failure::Launcher { what }.exit_code()
-    })
+    write_last(served)
 }
 
 /// Configuration of the job as if the launcher had started it.

@@ -57,6 +57,16 @@ pub(crate) enum Meaning {
     Resized,
 }
 
+/// What reacts to signals to this process.
+pub(crate) trait OnSignal {
+    /// Reacts to a signal. After one that [stops](Meaning::Stop) the job this process stops as well, so what
+    /// ranks have to receive leaves before.
+    fn handle_signal(&mut self, arrived: Arrived, meaning: Meaning) -> io::Result<()>;
+
+    /// This process stopped, and continues.
+    fn handle_continued(&mut self) -> io::Result<()>;
+}
+
 impl Signals {
     /// Takes over the signals that end a job, those with a meaning for the launcher, and `forwarded`
     /// ones, meant for its ranks.
@@ -97,18 +107,35 @@ impl Signals {
     }
 
     /// Signals that have arrived, in a form that can be forwarded, each with its meaning.
-    pub(crate) fn arrived(&mut self) -> VecDeque<(Arrived, Meaning)> {
+    fn arrived(&mut self) -> VecDeque<(Arrived, Meaning)> {
         let all: Vec<Arrived> = self.read().collect();
         all.into_iter().map(|arrived| (arrived, self.meaning(arrived.signal))).collect()
+    }
+
+    /// Hands all signals that have arrived to `handler`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the handler, and of the system if this process cannot stop or crash as a signal demands.
+    pub(crate) fn handle(&mut self, handler: &mut impl OnSignal) -> io::Result<()> {
+        let mut all = self.arrived();
+        while let Some((arrived, meaning)) = all.pop_front() {
+            if meaning == Meaning::Crash {
+                crash(arrived.signal)?;
+            }
+            handler.handle_signal(arrived, meaning)?;
+            if meaning == Meaning::Stop {
+                self.stand_still(&mut all)?;
+                handler.handle_continued()?;
+            }
+        }
+        Ok(())
     }
 
     /// Stops this process, until it is continued. Signals that arrive before are added to `later`: with
     /// `SIGCONT` among them this process goes on at once, since stopping would discard it and no other would
     /// come.
-    pub(crate) fn stand_still(
-        &mut self,
-        later: &mut VecDeque<(Arrived, Meaning)>,
-    ) -> io::Result<()> {
+    fn stand_still(&mut self, later: &mut VecDeque<(Arrived, Meaning)>) -> io::Result<()> {
         later.extend(self.arrived());
         match later.iter().any(|(arrived, _)| arrived.signal == Signal::CONT) {
             true => Ok(()),
@@ -174,7 +201,7 @@ fn stand_still() -> io::Result<()> {
 /// # Errors
 ///
 /// The signal does not terminate a process.
-pub(crate) fn crash(signal: Signal) -> io::Result<()> {
+fn crash(signal: Signal) -> io::Result<()> {
     emulate_default_handler(signal.as_raw())
 }
 

@@ -6,7 +6,7 @@ use super::{Node, exchange, self_abort, spawned_jobs};
 use crate::admission::munge::{CredentialVerdict, MungeVerifier};
 use crate::launch::cleanup::control_action::ControlAction;
 use crate::launch::plan::spawn_request::SpawnRequest;
-use crate::launch::signal::{self, Arrived, Meaning, Signals};
+use crate::launch::signal::{self, Arrived, Meaning};
 use crate::launch::start::process::ProcessEnd;
 use crate::listeners::ListenerEvent;
 use crate::listeners::dial_in::DialIn;
@@ -27,7 +27,7 @@ use pmi_core::ids::JobId;
 use pmi_host_base::ranges::Ranks;
 use pmi_trace::Content;
 use rustix::process::Signal;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Instant;
 
@@ -433,23 +433,19 @@ impl Node {
 
 /// Signals, deadlines of processes, and reports of the state.
 impl Node {
-    /// Handles signals that have arrived.
-    pub(super) fn handle_signals(&mut self) -> io::Result<()> {
+    /// Reacts to a signal to the process of a node server.
+    pub(super) fn react_to(&mut self, arrived: Arrived, meaning: Meaning) {
         let now = Instant::now();
-        let mut all = self.signals.as_mut().map(Signals::arrived).unwrap_or_default();
-        while let Some((arrived, meaning)) = all.pop_front() {
-            match meaning {
-                Meaning::End => self.handle_interrupt(now, arrived),
-                Meaning::Report => self.uplink.send(ToRun::StateWanted),
-                Meaning::Forward => self.forward(arrived),
-                Meaning::Stop => self.stand_still(arrived, &mut all)?,
-                Meaning::Continue => self.status.excuse_stall(now),
-                Meaning::ChildEnded => self.processes.note_child_end(now),
-                Meaning::Crash => signal::crash(arrived.signal)?,
-                Meaning::Resized => {}
-            }
+        match meaning {
+            Meaning::End => self.handle_interrupt(now, arrived),
+            Meaning::Report => self.uplink.send(ToRun::StateWanted),
+            Meaning::Forward => self.forward(arrived),
+            // As a shell expects of a job.
+            Meaning::Stop => self.processes.stop(arrived),
+            Meaning::Continue => self.status.excuse_stall(now),
+            Meaning::ChildEnded => self.processes.note_child_end(now),
+            Meaning::Crash | Meaning::Resized => {}
         }
-        Ok(())
     }
 
     /// Forwards a signal that requests the end. A second one within a short time kills.
@@ -477,21 +473,6 @@ impl Node {
             false => Vec::new(),
         };
         self.processes.forward(arrived, |one| notified.contains(&(one.job, one.rank)));
-    }
-
-    /// Stops the ranks, and the launcher with them until it is continued, as a shell expects of a job. Adds
-    /// signals that arrive meanwhile to `later`.
-    fn stand_still(
-        &mut self,
-        arrived: Arrived,
-        later: &mut VecDeque<(Arrived, Meaning)>,
-    ) -> io::Result<()> {
-        self.processes.stop(arrived);
-        if let Some(signals) = &mut self.signals {
-            signals.stand_still(later)?;
-        }
-        self.processes.resume();
-        Ok(())
     }
 
     /// Sends a notice to ranks that listen on a second connection, and flushes it before anything else

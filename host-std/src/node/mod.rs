@@ -57,7 +57,7 @@ mod uplink;
 use crate::cli::config::Config;
 use crate::io::Io;
 use crate::launch::plan::job::Plan;
-use crate::launch::signal::{Ignored, Signals};
+use crate::launch::signal::Ignored;
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::start::launcher::Launcher;
 use crate::launch::start::process::Process;
@@ -65,7 +65,8 @@ use crate::listeners::dial_in::DialIn;
 use crate::listeners::{ListenerEvent, Listeners};
 use crate::nodes::job_message::TerminalMessage;
 use crate::nodes::message::ToRun;
-use crate::poller::{Interest, Poller, Token};
+use crate::poller::{Poller, Token};
+use crate::report;
 use crate::server::listen::ACCEPTED_AT_ONCE;
 use crate::server::nodes::FenceRule;
 use crate::server::others;
@@ -76,11 +77,8 @@ use crate::settings::Tracing;
 use crate::settings::ending::OnExitError;
 use crate::settings::output::StdinTo;
 use crate::stdio::inputs::Inputs;
-use crate::stdio::target;
 use crate::termination::Termination;
-use crate::verdict::Failure;
 use crate::web::Web;
-use crate::{mpir, report};
 use jobs::Jobs;
 use pmi_core::ids::JobId;
 use pmi_host_base::exit;
@@ -98,8 +96,6 @@ use uplink::Uplink;
 /// State of a node.
 pub(crate) struct Node {
     poller: Poller,
-    /// `None` in the process of the run, which handles them.
-    signals: Option<Signals>,
     service: Service,
     jobs: Jobs,
     processes: Processes,
@@ -113,6 +109,8 @@ pub(crate) struct Node {
     uplink: Uplink,
     /// End of the time limit of the run.
     ends_at: Option<Instant>,
+    /// True if a debugger has started the launcher.
+    is_debugged: bool,
 }
 
 impl Node {
@@ -123,7 +121,8 @@ impl Node {
         start: NodeStart,
     ) -> Result<Self, String> {
         let prepare = |error: Error| format!("the job cannot be prepared: {error}");
-        let NodeStart { mut poller, reserved, link, output, is_traced, programs, terminal } = start;
+        let NodeStart { mut poller, reserved, link, output, is_traced, is_debugged, .. } = start;
+        let NodeStart { programs, terminal, .. } = start;
         let streams = &config.settings.output;
         let has_terminal = streams.pty.is_some();
         let (ignored, is_local) = (Ignored::at_start(), link.is_local());
@@ -146,16 +145,6 @@ impl Node {
         if let Some(TerminalMessage { rows, columns, .. }) = terminal {
             inputs.resize(rows, columns);
         }
-        // The run in this process handles its signals.
-        let signals = match is_local {
-            true => None,
-            false => {
-                let forwarded = &config.settings.ending.forward_signals;
-                let signals = Signals::new(forwarded, ignored).map_err(prepare)?;
-                poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
-                Some(signals)
-            }
-        };
         let secret = config.complete_secret()?;
         if let Some((guard, secret)) = launcher.guard.as_mut().zip(secret.as_ref()) {
             guard.report_file(&secret.path);
@@ -179,6 +168,9 @@ impl Node {
         if is_local {
             service.share_with_run();
         }
+        if is_debugged {
+            service.expect_debugger();
+        }
         let first = service.add_job(&plan).map_err(prepare)?;
         others::allow(&mut service, config.settings.names.server.is_some());
         poller.allow_spinning(plan.leaves_room_to_spin());
@@ -199,7 +191,6 @@ impl Node {
         let termination = Termination::default();
         let mut node = Self {
             poller,
-            signals,
             service,
             jobs,
             processes,
@@ -211,9 +202,16 @@ impl Node {
             termination,
             uplink,
             ends_at: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            is_debugged,
         };
         exchange::prepare(&mut node);
         Ok(node)
+    }
+
+    /// Leaves processes alone that came from other runs of this process.
+    #[cfg(test)]
+    pub(crate) const fn share_process(&mut self) {
+        self.processes.launcher.orphans.share();
     }
 
     /// Adopts the calling program as the rank that would be started first.
@@ -236,30 +234,6 @@ impl Node {
         Ok(rank)
     }
 
-    /// Serves the ranks of a host until the run dismisses this node, and returns the exit code of the node
-    /// server.
-    fn run(mut self) -> u8 {
-        if let Err(error) = self.turn_until_done() {
-            self.give_up();
-            let what = format!("the launcher cannot continue: {error}");
-            target::write_last(exit::line(&what).as_bytes());
-            self.termination.set_failure(Failure::Launcher { what });
-        }
-        self.finish();
-        self.termination.failure().map_or(0, Failure::exit_code)
-    }
-
-    fn turn_until_done(&mut self) -> IoResult<()> {
-        let mut ready = Vec::new();
-        while !self.is_done() {
-            let has_started = self.start_next()?;
-            let until = if has_started { Some(Instant::now()) } else { self.deadline() };
-            self.poller.wait(until, &mut ready)?;
-            self.serve(until, &mut ready)?;
-        }
-        Ok(())
-    }
-
     /// Plan of the first job.
     pub(crate) fn first_plan(&self) -> Option<&Rc<Plan>> {
         self.jobs.plan(self.jobs.first())
@@ -275,22 +249,32 @@ impl Node {
         self.processes.kill(Instant::now());
     }
 
-    /// Releases everything that ranks have used.
-    pub(crate) fn finish(&mut self) {
-        if let Some(count) = self.io.finish() {
-            target::write_last(exit::line(report::unreported(count)).as_bytes());
-        }
+    /// Releases everything that ranks have used, and returns the last lines for standard error.
+    pub(crate) fn finish(&mut self) -> String {
+        let last = self.io.finish().map(|count| exit::line(report::unreported(count)));
         self.processes.clean_up();
         if let Some(guard) = &self.processes.launcher.guard {
             guard.dismiss();
         }
         pages::dismiss(self);
         self.service.leave_memory();
+        last.unwrap_or_default()
     }
 
     /// One turn after a wait up to `until`, which has found `ready`.
     pub(crate) fn serve(&mut self, until: Option<Instant>, ready: &mut Vec<Token>) -> IoResult<()> {
-        messages::serve(self, until, ready)?;
+        self.serve_messages(until, ready)?;
+        self.serve_ready(ready)
+    }
+
+    /// The first part of a turn: serves ranks while only their messages arrive. `ready` gets what the last
+    /// wait has found besides.
+    fn serve_messages(&mut self, until: Option<Instant>, ready: &mut Vec<Token>) -> IoResult<()> {
+        messages::serve(self, until, ready)
+    }
+
+    /// The rest of a turn.
+    fn serve_ready(&mut self, ready: &[Token]) -> IoResult<()> {
         self.handle_ready(ready)?;
         self.settle()?;
         self.handle_deadlines(Instant::now())?;
@@ -318,7 +302,7 @@ impl Node {
         let start = Instant::now();
         let mut has_started = false;
         // No rank gets a response before a debugger that has started the launcher knows all of them.
-        while start.elapsed() < STARTS_AT_ONCE || mpir::is_being_debugged() {
+        while start.elapsed() < STARTS_AT_ONCE || self.is_debugged {
             if self.termination.has_failed() {
                 self.jobs.clear_starts();
             }
@@ -335,7 +319,6 @@ impl Node {
         }
         for &token in ready {
             match token {
-                Token::Signal => self.handle_signals()?,
                 Token::Link(session) => self.service.ready(session, &self.poller)?,
                 Token::Output(stream, process) => self.io.outputs.read(stream, process),
                 Token::Input(process) if self.io.pushed.has(process) => {
@@ -357,8 +340,11 @@ impl Node {
                 Token::FileAlert => file_monitors::handle_alert(&mut self.pmix_requests()),
                 // Written, or handled, at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) | Token::Alarm | Token::Run => {}
-                // Of the run only.
-                Token::NameServer | Token::StatusSocket | Token::StatusClient(_) => {}
+                // Of the process, or of the run only.
+                Token::Signal
+                | Token::NameServer
+                | Token::StatusSocket
+                | Token::StatusClient(_) => {}
             }
         }
         self.handle_server_events();

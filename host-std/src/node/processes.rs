@@ -459,7 +459,7 @@ impl Processes {
             self.reap_at = None;
             let is_rank =
                 |pid| self.entries.iter().any(|one| one.pid == pid && one.process.is_some());
-            self.launcher.orphans.reap(is_rank);
+            self.launcher.orphans.reap(is_rank, |session| self.was_rank(session));
             self.launcher.reap_unwanted();
         }
     }

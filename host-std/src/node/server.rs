@@ -3,6 +3,7 @@
 use super::Node;
 use crate::cli::config::Config;
 use crate::launch::plan::job::{App, Plan};
+use crate::launch::signal::{Arrived, Ignored, Meaning, OnSignal, Signals};
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::topology::binding::{self, Binding};
 use crate::link::RunLink;
@@ -14,7 +15,7 @@ use crate::nodes::node::next_event;
 use crate::nodes::stage::StagedPrograms;
 use crate::placement::allocation::AllocationSource;
 use crate::placement::{ExpectedRanks, PlacedHosts};
-use crate::poller::Poller;
+use crate::poller::{Interest, Poller, Token};
 use crate::server::listen_config::ListenConfig;
 use crate::settings::nodes::StarterName;
 use crate::settings::output::StdinTo;
@@ -28,8 +29,10 @@ use pmi_tree::{Class, Destination, TreeEvent};
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::process::umask;
+use std::io::{self, Error};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Parts that the loop of a node takes over.
 pub(crate) struct NodeStart {
@@ -41,6 +44,8 @@ pub(crate) struct NodeStart {
     pub(crate) output: NodeOutput,
     /// True if all messages of ranks are recorded and sent to the head.
     pub(crate) is_traced: bool,
+    /// True if a debugger has started the launcher.
+    pub(crate) is_debugged: bool,
     /// Programs that were sent to this host.
     pub(crate) programs: StagedPrograms,
     /// Terminal of a rank.
@@ -80,14 +85,76 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: 
     }
     let WaitingServer { network, poller, programs } = waiting;
     let link = RunLink::Tree(Box::new(network));
-    let start = NodeStart { poller, reserved, link, output, is_traced, programs, terminal };
-    match Node::new(config, limit, start) {
-        Ok(node) => node.run(),
+    let is_debugged = false;
+    let forwarded = config.settings.ending.forward_signals.clone();
+    let start =
+        NodeStart { poller, reserved, link, output, is_traced, is_debugged, programs, terminal };
+    match Node::new(config, limit, start).and_then(|node| NodeServer::new(node, &forwarded)) {
+        Ok(server) => server.run(),
         // The head sees the end of the connection, and this line in the output of the starter.
         Err(what) => {
             target::write_last(exit::line(what).as_bytes());
             FAILED
         }
+    }
+}
+
+/// A node alone in its process.
+struct NodeServer {
+    node: Node,
+    signals: Signals,
+}
+
+impl NodeServer {
+    /// Takes over the signals to this process. Ranks begin with the mask that it had before.
+    fn new(node: Node, forwarded: &[i32]) -> Result<Self, String> {
+        let prepare = |error: Error| format!("the job cannot be prepared: {error}");
+        let signals = Signals::new(forwarded, Ignored::at_start()).map_err(prepare)?;
+        node.poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
+        Ok(Self { node, signals })
+    }
+
+    /// Serves the ranks of the host until the run dismisses the node, and returns the exit code.
+    fn run(mut self) -> u8 {
+        let mut last = String::new();
+        if let Err(error) = self.turn_until_done() {
+            self.node.give_up();
+            let what = format!("the launcher cannot continue: {error}");
+            last = exit::line(&what);
+            self.node.termination.set_failure(Failure::Launcher { what });
+        }
+        last.push_str(&self.node.finish());
+        if !last.is_empty() {
+            target::write_last(last.as_bytes());
+        }
+        self.node.termination.failure().map_or(0, Failure::exit_code)
+    }
+
+    fn turn_until_done(&mut self) -> io::Result<()> {
+        let mut ready = Vec::new();
+        while !self.node.is_done() {
+            let has_started = self.node.start_next()?;
+            let until = if has_started { Some(Instant::now()) } else { self.node.deadline() };
+            self.node.poller.wait(until, &mut ready)?;
+            self.node.serve_messages(until, &mut ready)?;
+            if ready.contains(&Token::Signal) {
+                self.signals.handle(&mut self.node)?;
+            }
+            self.node.serve_ready(&ready)?;
+        }
+        Ok(())
+    }
+}
+
+impl OnSignal for Node {
+    fn handle_signal(&mut self, arrived: Arrived, meaning: Meaning) -> io::Result<()> {
+        self.react_to(arrived, meaning);
+        Ok(())
+    }
+
+    fn handle_continued(&mut self) -> io::Result<()> {
+        self.processes.resume();
+        Ok(())
     }
 }
 

@@ -62,17 +62,20 @@ impl UnconnectedWatch {
     ) -> Option<String> {
         self.look_at.take_if(|at| now >= *at)?;
         let begun = processor_time();
-        let runs = |who: &(JobId, u32)| {
+        let running = |who: &(JobId, u32)| {
             let mut running = processes.iter().filter(|entry| entry.process.is_some());
             let rank = running.find(|entry| (entry.job, entry.rank) == *who);
-            rank.is_some_and(|entry| singletons::is_alive(entry.pid))
+            rank.map(|entry| entry.pid).filter(|pid| singletons::is_alive(*pid))
         };
-        // A rank that outlives its MPI process does other work as well.
+        // A rank that outlives its MPI process does other work as well. One that waits for a processor to
+        // end on does none.
         self.found.retain(|who, found| {
-            if singletons::is_alive(found.pid) || !runs(who) {
+            let Some(rank) = running(who).filter(|_| !singletons::is_alive(found.pid)) else {
                 return true;
-            }
-            now - *found.exited_at.get_or_insert(now) < OUTLIVED
+            };
+            let queued = singletons::time_queued(rank);
+            let (at, queued_before) = *found.exited.get_or_insert((now, queued));
+            (now - at).saturating_sub(queued.saturating_sub(queued_before)) < OUTLIVED
         });
         let link = processes.launcher.link_number();
         let mut is_any_watched = false;

@@ -6,7 +6,6 @@ use crate::launch::plan::debugger_daemons::NodeRuns;
 use crate::launch::plan::directives::{JobDirectives, RankChoice};
 use crate::launch::plan::job::Plan;
 use crate::launch::start::gdb::{GdbPanes, HeldRank};
-use crate::mpir::{self, PartProcesses};
 use crate::nodes::message::ToNode;
 use crate::numbers::index;
 use crate::operation::{ControlMessage, OperationReply, StopMessage};
@@ -15,6 +14,17 @@ use pmi_core::wire::pmix::WILDCARD;
 use pmi_tree::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+
+/// Processes of one host that execute the same program.
+#[derive(Debug)]
+pub(crate) struct PartProcesses {
+    /// Name of the host.
+    pub(crate) host: String,
+    /// Name of the program.
+    pub(crate) program: String,
+    /// Processes, in the order of ranks.
+    pub(crate) pids: Vec<i32>,
+}
 
 /// Ranks of a job that wait for a debugger at the same place.
 #[derive(Debug, Default)]
@@ -106,7 +116,7 @@ pub(super) fn dismiss_daemons(run: &mut Run) {
 /// Publishes the processes of the first job, all of which were started, and lets a debugger attach to them.
 /// Jobs that ranks spawn are not in the table.
 pub(super) fn publish(run: &mut Run) {
-    if mpir::is_published() {
+    if std::mem::replace(&mut run.clients.is_published, true) {
         return;
     }
     let plan = Rc::clone(run.plan(0));
@@ -124,7 +134,7 @@ pub(super) fn publish(run: &mut Run) {
             part.pids.push(pid);
         }
     }
-    mpir::publish(&parts);
+    run.clients.published = Some(parts);
     open_gdb(run, &plan);
 }
 

@@ -3,10 +3,10 @@
 use super::collection::Purpose;
 use super::ending::{EndingEvent, PendingReport};
 use super::{
-    Run, changes, debuggers, failures, growth, operations, output, pauses, pushes, reports, spawn,
-    terminal, tools, trace,
+    Run, RunEvent, changes, debuggers, failures, growth, operations, output, pauses, pushes,
+    reports, spawn, terminal, tools, trace,
 };
-use crate::launch::signal::{self, Arrived, Meaning};
+use crate::launch::signal::{Arrived, Meaning};
 use crate::launch::start::process::ProcessEnd;
 use crate::link::{NodeEvent, ToOwnNode};
 use crate::nodes::failed_host::{FailedHost, HostsLeftOut, LateHost, failed_hosts, hosts_left_out};
@@ -40,51 +40,7 @@ impl Run {
         self.link.tick(Instant::now(), &self.poller)?;
         while let Some(event) = self.link.poll_event() {
             is_any = true;
-            let event = match event {
-                NodeEvent::Message { from, message } => {
-                    self.handle_message(from, message.map(|message| *message))?;
-                    continue;
-                }
-                NodeEvent::Servers(event) => event,
-            };
-            match event {
-                StartEvent::Complete => self.start_job(),
-                // The tree keeps messages for nodes that join later.
-                StartEvent::Network(NetworkEvent::Attached { .. })
-                    if self.ending.hosts.starts_early =>
-                {
-                    self.start_job();
-                }
-                StartEvent::Failed(failed) => self.fail_start(&failed),
-                StartEvent::HostsJoined => growth::handle_joined(self)?,
-                StartEvent::HostsFailed(failed) => growth::handle_failed(self, &failed),
-                StartEvent::LateJoined { candidate } => {
-                    growth::handle_late_joined(self, candidate)?;
-                }
-                StartEvent::LateFailed(failed) => growth::handle_late_failed(self, &failed),
-                // It has its place, and is not in the tree.
-                StartEvent::Network(NetworkEvent::Left { node, why })
-                    if self.nodes.get(NodeId(node)).is_some_and(|node| node.is_new) =>
-                {
-                    growth::drop_node(self, NodeId(node), &format!("its node server {why}"));
-                }
-                StartEvent::Report(report)
-                | StartEvent::Network(NetworkEvent::Rejected { report }) => {
-                    trace::report(self, report)
-                }
-                StartEvent::Network(NetworkEvent::Tree(TreeEvent::NodeLost {
-                    node, loss, ..
-                })) => {
-                    self.handle_loss(node, loss)?;
-                }
-                StartEvent::Network(NetworkEvent::Tree(TreeEvent::Paused { peer })) => {
-                    pauses::note(self, peer, true);
-                }
-                StartEvent::Network(NetworkEvent::Tree(TreeEvent::Continued { peer })) => {
-                    pauses::note(self, peer, false);
-                }
-                StartEvent::Network(_) => {}
-            }
+            self.apply(RunEvent::Node(event))?;
         }
         let nodes = &self.nodes;
         let has_arrived = |report: &PendingReport| {
@@ -98,6 +54,51 @@ impl Run {
         self.check_all_ended();
         is_any |= (was_over, was_leaving) != (self.ending.is_over(), self.ending.is_leaving());
         Ok(is_any)
+    }
+
+    pub(super) fn handle_node_event(&mut self, event: NodeEvent) -> io::Result<()> {
+        let event = match event {
+            NodeEvent::Message { from, message } => {
+                return self.handle_message(from, message.map(|message| *message));
+            }
+            NodeEvent::Servers(event) => event,
+        };
+        match event {
+            StartEvent::Complete => self.start_job(),
+            // The tree keeps messages for nodes that join later.
+            StartEvent::Network(NetworkEvent::Attached { .. })
+                if self.ending.hosts.starts_early =>
+            {
+                self.start_job();
+            }
+            StartEvent::Failed(failed) => self.fail_start(&failed),
+            StartEvent::HostsJoined => growth::handle_joined(self)?,
+            StartEvent::HostsFailed(failed) => growth::handle_failed(self, &failed),
+            StartEvent::LateJoined { candidate } => {
+                growth::handle_late_joined(self, candidate)?;
+            }
+            StartEvent::LateFailed(failed) => growth::handle_late_failed(self, &failed),
+            // It has its place, and is not in the tree.
+            StartEvent::Network(NetworkEvent::Left { node, why })
+                if self.nodes.get(NodeId(node)).is_some_and(|node| node.is_new) =>
+            {
+                growth::drop_node(self, NodeId(node), &format!("its node server {why}"));
+            }
+            StartEvent::Report(report) | StartEvent::Network(NetworkEvent::Rejected { report }) => {
+                trace::report(self, report)
+            }
+            StartEvent::Network(NetworkEvent::Tree(TreeEvent::NodeLost { node, loss, .. })) => {
+                self.handle_loss(node, loss)?;
+            }
+            StartEvent::Network(NetworkEvent::Tree(TreeEvent::Paused { peer })) => {
+                pauses::note(self, peer, true);
+            }
+            StartEvent::Network(NetworkEvent::Tree(TreeEvent::Continued { peer })) => {
+                pauses::note(self, peer, false);
+            }
+            StartEvent::Network(_) => {}
+        }
+        Ok(())
     }
 
     /// Sends the job to all nodes, once they are in the tree.
@@ -475,37 +476,22 @@ impl Run {
 
 /// Signals and deadlines.
 impl Run {
-    /// Handles signals that have arrived. `deliver` passes messages to the nodes: ranks are stopped before
-    /// the launcher.
-    pub(crate) fn handle_signals(
-        &mut self,
-        mut deliver: impl FnMut(&mut Self) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let mut all = self.signals.arrived();
-        while let Some((arrived, meaning)) = all.pop_front() {
-            match meaning {
-                Meaning::End => self.handle_interrupt(arrived),
-                Meaning::Report => reports::request_reports(self, Purpose::All),
-                Meaning::Forward => self.send_all(ToNode::Forward(arrived.into())),
-                Meaning::Stop => {
-                    self.send_all(ToNode::Stop(arrived.into()));
-                    deliver(self)?;
-                    self.signals.stand_still(&mut all)?;
-                    self.reports.excuse_stall();
-                    self.send_all(ToNode::Resume);
-                }
-                Meaning::Crash => signal::crash(arrived.signal)?,
-                Meaning::Continue => self.reports.excuse_stall(),
-                // The ends of starters are seen by their handles.
-                Meaning::ChildEnded => self.link.tell_own_node(ToOwnNode::ChildEnded),
-                Meaning::Resized => {}
-            }
-            // Besides their own meaning, these signals may indicate a change of the terminal.
-            if [Signal::CONT, Signal::WINCH].contains(&arrived.signal) {
-                self.link.tell_own_node(ToOwnNode::TerminalChanged);
-                terminal::follow_changes(self);
-                self.serve_input()?;
-            }
+    pub(super) fn handle_signal(&mut self, arrived: Arrived, meaning: Meaning) -> io::Result<()> {
+        match meaning {
+            Meaning::End => self.handle_interrupt(arrived),
+            Meaning::Report => reports::request_reports(self, Purpose::All),
+            Meaning::Forward => self.send_all(ToNode::Forward(arrived.into())),
+            Meaning::Stop => self.send_all(ToNode::Stop(arrived.into())),
+            Meaning::Continue => self.reports.excuse_stall(),
+            // The ends of starters are seen by their handles.
+            Meaning::ChildEnded => self.link.tell_own_node(ToOwnNode::ChildEnded),
+            Meaning::Crash | Meaning::Resized => {}
+        }
+        // Besides their own meaning, these signals may indicate a change of the terminal.
+        if [Signal::CONT, Signal::WINCH].contains(&arrived.signal) {
+            self.link.tell_own_node(ToOwnNode::TerminalChanged);
+            terminal::follow_changes(self);
+            self.serve_input()?;
         }
         Ok(())
     }
@@ -547,7 +533,7 @@ impl Run {
     }
 
     /// Handles all deadlines that have passed.
-    pub(crate) fn handle_deadlines(&mut self, now: Instant) -> io::Result<()> {
+    pub(super) fn handle_deadlines(&mut self, now: Instant) -> io::Result<()> {
         self.io.outputs.tick(now);
         output::ask_for_lines(self);
         if self.input.deadline().is_some_and(|at| now >= at) {

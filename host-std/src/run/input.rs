@@ -17,7 +17,7 @@ pub(crate) struct HeadInput {
     readers: Vec<NodeReader>,
     watched: Option<Interest>,
     /// Terminal of the user, for a rank with a terminal of its own.
-    pub(super) terminal: Option<HeadTerminal>,
+    pub(crate) terminal: Option<HeadTerminal>,
     /// Time of the next attempt at a source without readiness events.
     retry_at: Option<Instant>,
     chunk: Vec<u8>,
@@ -43,11 +43,12 @@ pub(super) enum NodeInput {
 }
 
 impl HeadInput {
-    /// Opens standard input for the nodes of the ranks `to`, of which there are `ranks`.
-    pub(super) fn new(
+    /// Opens standard input for the nodes of the ranks `to`, of which there are `ranks`, if there are any.
+    pub(crate) fn new(
         to: &StdinTo,
         ranks: u32,
         node_of: impl Fn(u32) -> NodeId,
+        open: impl FnOnce() -> io::Result<Source>,
     ) -> Result<Self, String> {
         let nodes: BTreeSet<NodeId> = match to {
             StdinTo::First => (0..ranks.min(1)).map(node_of).collect(),
@@ -59,10 +60,9 @@ impl HeadInput {
             return Ok(Self::default());
         }
         let unusable = |error| format!("standard input cannot be forwarded: {error}");
-        let source = rustix::stdio::stdin().try_clone_to_owned().and_then(Source::new);
         let reader = |node| NodeReader { node, position: 0, is_hungry: false };
         Ok(Self {
-            source: Some(source.map_err(unusable)?),
+            source: Some(open().map_err(unusable)?),
             readers: nodes.into_iter().map(reader).collect(),
             chunk: Vec::with_capacity(CHUNK),
             ..Self::default()

@@ -55,44 +55,29 @@ mod terminal;
 mod tools;
 mod trace;
 
-use crate::admission::secret::{GeneratedSecret, SecretUse};
-use crate::cli::config::Config;
 use crate::io::Io;
 use crate::launch::plan::job::Plan;
-use crate::launch::plan::user_environment;
-use crate::launch::signal::{Ignored, Signals};
-use crate::link::NodeLink;
+use crate::launch::signal::{Arrived, Meaning};
+use crate::link::{NodeEvent, NodeLink};
 use crate::listeners::Listeners;
-use crate::mpir;
 use crate::nodes::failed_host::{HostsLeftOut, LateHost};
-use crate::nodes::greeting::NodeTask;
-use crate::nodes::job_message::{
-    AppMessage, DialInMessage, ExchangeMessage, FactsMessage, JobMessage, Origin, StreamsMessage,
-    Supervision, TerminalMessage,
-};
+use crate::nodes::job_message::JobMessage;
 use crate::nodes::message::ToNode;
 use crate::nodes::stage::SentPrograms;
-use crate::nodes::start::NodeServers;
-use crate::nodes::starter::StarterHost;
 use crate::placement::PlacedHosts;
-use crate::poller::{Interest, Poller, Token};
+use crate::poller::{Poller, Token};
 use crate::report;
 use crate::server::head_server::HeadServer;
-use crate::server::listen_config::{ListenConfig, WebListenConfig};
-use crate::settings::nodes::StarterName;
-use crate::settings::output::StdinTo;
-use crate::settings::{Environment, Settings};
-use crate::stdio::gather::NodeGather;
+use crate::settings::Settings;
 use crate::stdio::inputs::Inputs;
 use crate::stdio::label::RankNodes;
-use crate::stdio::outputs::{NodeOutput, Outputs};
-use crate::stdio::places::Places;
-use crate::stdio::target;
+use crate::stdio::outputs::Outputs;
 use crate::stream::Stream;
 use crate::verdict::Failure;
+pub(crate) use debuggers::PartProcesses;
 use debuggers::StoppedJobs;
 use ending::Ending;
-pub(super) use input::HeadInput;
+pub(crate) use input::HeadInput;
 use input::NodeInput;
 use names::HeadNames;
 use operations::Operations;
@@ -101,79 +86,66 @@ use pmi_tree::{Destination, NodeId, TreeError};
 use pushes::Pushes;
 use queries::Queries;
 use reports::Reports;
-use rustix::fs::Mode;
-use rustix::process::umask;
 use spawn::HeadJobs;
 use std::io::{Error, Result as IoResult};
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 use summary::Summary;
 use table::NodeTable;
-use terminal::HeadTerminal;
+pub(crate) use terminal::HeadTerminal;
 use trace::HeadTrace;
 
-/// Outcome of a run.
+/// End of a run.
 #[derive(Debug)]
-pub(crate) enum RunOutcome {
-    /// It has ended with this exit code.
-    Ended(u8),
-    /// It has not begun, and is to start again without these hosts, which cannot be used.
-    Again(HostsLeftOut),
+pub(crate) struct RunEnd {
+    /// Exit code.
+    pub(crate) code: u8,
+    /// Last lines for standard error.
+    pub(crate) last: String,
+    /// Hosts that cannot be used. If there are any, the run has not begun, and is to start again without
+    /// them.
+    pub(crate) left_out: HostsLeftOut,
 }
 
-/// Runs the first job and all jobs spawned from it on the hosts of `config`, which those in `late` join when
-/// they come. All reports are written when it returns.
-// Its frame is large, and one frame with that of the caller would be touched by each run.
-#[inline(never)]
-pub(crate) fn run(config: &Config, late: &[LateHost]) -> RunOutcome {
-    let run = Run::of_servers(config, late).map(|mut run| {
-        if let Err(error) = run.turn_until_done() {
-            // The connections close with this process, and nodes without a head kill their ranks.
-            run.give_up(&error);
-        }
-        run
-    });
-    match run {
-        Ok(run) if !run.ending.hosts.left_out.names.is_empty() => {
-            run.link.abandon();
-            RunOutcome::Again(run.ending.hosts.left_out)
-        }
-        Ok(run) => RunOutcome::Ended(run.finish()),
-        Err(what) => {
-            target::write_last(exit::line(what).as_bytes());
-            RunOutcome::Ended(Failure::Launcher { what: String::new() }.exit_code())
-        }
-    }
+/// What changes the state of a run.
+pub(crate) enum RunEvent {
+    /// A descriptor of the run is ready.
+    Ready(Token),
+    /// A node, or one that is being started.
+    Node(NodeEvent),
+    /// A signal to the process of the run.
+    Signal(Arrived, Meaning),
+    /// That process has stopped after a signal, and continues.
+    Continued,
+    /// The time has come for what was due before.
+    Time(Instant),
 }
 
 /// Parts of a run that depend on its link to the nodes.
-pub(super) struct RunStart {
-    pub(super) poller: Poller,
-    pub(super) link: NodeLink,
+pub(crate) struct RunStart {
+    pub(crate) poller: Poller,
+    pub(crate) link: NodeLink,
     /// Plan of the first job.
-    pub(super) plan: Rc<Plan>,
+    pub(crate) plan: Rc<Plan>,
     /// Places of its ranks.
-    pub(super) placed: Rc<PlacedHosts>,
+    pub(crate) placed: Rc<PlacedHosts>,
     /// Names of the hosts, for labels.
-    pub(super) labels: RankNodes,
+    pub(crate) labels: RankNodes,
     /// Input for ranks of other processes.
-    pub(super) input: HeadInput,
+    pub(crate) input: HeadInput,
     /// Node at which pages may observe the run.
-    pub(super) observers: Option<NodeId>,
+    pub(crate) observers: Option<NodeId>,
     /// Description of the job for node servers, and the programs that are sent to them.
-    pub(super) unsent: Option<(JobMessage, Option<SentPrograms>)>,
+    pub(crate) unsent: Option<(JobMessage, Option<SentPrograms>)>,
     /// Hosts that join when they come.
-    pub(super) late: Vec<LateHost>,
-    pub(super) signals: Signals,
+    pub(crate) late: Vec<LateHost>,
     /// Sentences for the user.
-    pub(super) reports: Vec<String>,
+    pub(crate) reports: Vec<String>,
 }
 
 /// State of a run.
-pub(super) struct Run {
-    pub(super) poller: Poller,
-    signals: Signals,
+pub(crate) struct Run {
+    pub(crate) poller: Poller,
     link: NodeLink,
     jobs: HeadJobs,
     nodes: NodeTable,
@@ -183,11 +155,13 @@ pub(super) struct Run {
     /// Rank with a terminal of its own.
     pty: Option<u32>,
     /// True if the rank of the first job was not started by this run, and has streams of its own.
-    pub(super) is_adopting: bool,
+    pub(crate) is_adopting: bool,
     input: HeadInput,
     summary: Summary,
     ending: Ending,
     reports: Reports,
+    /// Last lines for standard error.
+    last: String,
 }
 
 /// PMIx clients that the head serves: tools, and those of nodes as far as the whole run concerns them.
@@ -198,83 +172,14 @@ struct HeadClients {
     names: HeadNames,
     pushes: Pushes,
     stopped: StoppedJobs,
+    /// Processes of the first job for a debugger that attaches to the launcher, until they are taken.
+    published: Option<Vec<PartProcesses>>,
+    is_published: bool,
 }
 
 impl Run {
-    /// Prepares a run over node servers.
-    fn of_servers(config: &Config, late: &[LateHost]) -> Result<Self, String> {
-        let prepare = |error: Error| format!("the job cannot be prepared: {error}");
-        let settings = &config.settings;
-        let placed = config.hosts.clone().ok_or("the job has no hosts")?;
-        let ignored = Ignored::at_start();
-        let plan = Rc::new(Plan::first(config.job(), None));
-        let node_of = |rank| NodeId(placed.map.node_of(rank).unwrap_or_default() + 1);
-        let terminal = HeadTerminal::open(&settings.output, node_of)?;
-        let readers = match (settings.output.pty, &settings.output.stdin) {
-            (None, readers) => readers.clone(),
-            (Some(_), StdinTo::NoRank) => StdinTo::NoRank,
-            (Some(rank), _) => StdinTo::Ranks(vec![rank]),
-        };
-        let mut input = HeadInput::new(&readers, plan.started(), node_of)?;
-        input.terminal = terminal;
-        let poller = Poller::new().map_err(prepare)?;
-        let signals = Signals::new(&settings.ending.forward_signals, ignored).map_err(prepare)?;
-        let mut hosts =
-            StarterHost::all(&placed.hosts, &settings.nodes, |name| std::env::var(name).ok());
-        if let Some(node) = config.dial_in_node {
-            hosts.iter_mut().for_each(|host| host.is_apart |= host.node == node + 1);
-        }
-        let mut servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller)?;
-        let of_rank = input.terminal.as_ref().map(HeadTerminal::describe);
-        let mut first = describe(config, &placed, of_rank)?;
-        let mut reports = servers.instructions();
-        if let Some(node) = config.dial_in_node {
-            let (listen, web) = (config.listen.as_ref(), config.web.as_ref());
-            let create = || GeneratedSecret::create(SecretUse::Ranks);
-            let is_lacking = listen.is_some_and(ListenConfig::lacks_secret)
-                || web.is_some_and(WebListenConfig::lacks_secret);
-            let secret = is_lacking.then(create).transpose()?;
-            let given = settings.job.proof.secret_file.as_deref();
-            let file = secret.as_ref().map(|secret| &*secret.path).or(given.map(Path::new));
-            let expected = settings.job.expected.clone().unwrap_or_default();
-            first.dial_in = Some(DialInMessage::new((listen, web), expected, file, node)?);
-            if let Some(secret) = secret {
-                reports.push(report::generated_secret(&secret.path, None));
-                servers.keep_secret(secret);
-            }
-        }
-        let mut programs = settings.nodes.staging.has_programs.then(SentPrograms::default);
-        if let Some(programs) = &mut programs {
-            first.apps.iter_mut().try_for_each(|app| app.send_with(programs))?;
-        }
-        if settings.hosts.min_nodes.is_some() {
-            servers.decide_all();
-        }
-        let observers = config.web.as_ref().and(config.dial_in_node).map(|node| NodeId(node + 1));
-        let mut run = Self::new(
-            settings,
-            RunStart {
-                poller,
-                link: NodeLink::Tree(Box::new(servers)),
-                plan,
-                labels: RankNodes::several(&placed),
-                placed,
-                input,
-                observers,
-                unsent: Some((first, programs)),
-                late: late.to_vec(),
-                signals,
-                reports,
-            },
-        )?;
-        if let Some(servers) = run.link.servers().filter(|_| !settings.hosts.starts_early) {
-            servers.show_progress();
-        }
-        Ok(run)
-    }
-
     /// Prepares a run.
-    pub(super) fn new(settings: &Settings, start: RunStart) -> Result<Self, String> {
+    pub(crate) fn new(settings: &Settings, start: RunStart) -> Result<Self, String> {
         let prepare = |error: Error| format!("the job cannot be prepared: {error}");
         let RunStart {
             poller,
@@ -286,7 +191,6 @@ impl Run {
             observers,
             unsent,
             late,
-            signals,
             reports,
         } = start;
         let summary = Summary::new(&settings.ending)?;
@@ -296,7 +200,6 @@ impl Run {
         if settings.hosts.min_nodes.is_none() {
             outputs.prepare(0, plan.started()).map_err(|error| error.to_string())?;
         }
-        poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
         let trace = HeadTrace::open(&settings.tracing, &plan, observers)?;
         let state = Reports::new(&settings.watching, outputs.is_watched_by_user(), trace);
         let mut io = Io::new(Inputs::none(), outputs);
@@ -316,7 +219,6 @@ impl Run {
         let jobs = HeadJobs::new(plan, unsent, placed, labels, late);
         Ok(Self {
             poller,
-            signals,
             link,
             jobs,
             nodes,
@@ -328,6 +230,8 @@ impl Run {
                 names,
                 pushes: Pushes::default(),
                 stopped: StoppedJobs::default(),
+                published: None,
+                is_published: false,
             },
             io,
             pty: settings.output.pty,
@@ -336,14 +240,15 @@ impl Run {
             summary,
             ending,
             reports: state,
+            last: String::new(),
         })
     }
 
-    /// Reports that the loop of this process cannot continue: only system calls fail in it (no memory, no
-    /// descriptors left).
-    pub(super) fn give_up(&mut self, error: &Error) {
+    /// The loop of this process cannot continue: only system calls fail in it (no memory, no descriptors
+    /// left).
+    pub(crate) fn give_up(&mut self, error: &Error) {
         let what = format!("the launcher cannot continue: {error}");
-        target::write_last(exit::line(&what).as_bytes());
+        self.last.push_str(&exit::line(&what));
         self.ending.termination.set_failure(Failure::Launcher { what });
     }
 
@@ -354,42 +259,68 @@ impl Run {
         code.unwrap_or_else(|| u8::from(self.io.outputs.has_failed()))
     }
 
-    /// Writes the last reports, and returns the exit code.
-    pub(super) fn finish(mut self) -> u8 {
+    /// True once the run has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.ending.termination.failure().is_some()
+    }
+
+    /// Ends the run.
+    pub(crate) fn finish(mut self) -> RunEnd {
+        let left_out = std::mem::take(&mut self.ending.hosts.left_out);
+        if !left_out.names.is_empty() {
+            self.link.abandon();
+            return RunEnd { code: 0, last: self.last, left_out };
+        }
+        let code = self.exit_code();
+        let mut last = self.last;
         if let Some(count) = self.io.finish() {
-            target::write_last(exit::line(report::unreported(count)).as_bytes());
+            last.push_str(&exit::line(report::unreported(count)));
         }
-        if self.ending.termination.failure().is_some() {
-            mpir::abort();
-        }
-        let code = self.summary.write(self.exit_code());
+        let code = self.summary.write(code, &mut last);
         if let Some(trouble) = self.reports.trace.as_mut().and_then(|trace| trace.finish(code)) {
-            target::write_last(exit::line(trouble).as_bytes());
+            last.push_str(&exit::line(trouble));
         }
-        code
+        RunEnd { code, last, left_out }
     }
 
-    fn turn_until_done(&mut self) -> IoResult<()> {
-        let mut ready = Vec::new();
-        loop {
-            self.handle_deadlines(Instant::now())?;
-            self.advance()?;
-            if self.is_done() {
-                return Ok(());
+    /// Changes the state of the run. All changes after its preparation are made here.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, after which the loop cannot continue.
+    pub(crate) fn apply(&mut self, event: RunEvent) -> IoResult<()> {
+        match event {
+            RunEvent::Ready(token) => self.handle_ready(token),
+            RunEvent::Node(event) => self.handle_node_event(event),
+            RunEvent::Signal(arrived, meaning) => self.handle_signal(arrived, meaning),
+            RunEvent::Continued => {
+                self.reports.excuse_stall();
+                self.send_all(ToNode::Resume);
+                Ok(())
             }
-            self.poller.wait(self.deadline(), &mut ready)?;
-            for token in &ready {
-                match *token {
-                    Token::Signal => self.handle_signals(|run| run.link.flush(&run.poller))?,
-                    token => self.handle_ready(token)?,
-                }
-            }
-            self.flush()?;
+            RunEvent::Time(now) => self.handle_deadlines(now),
         }
     }
 
-    /// Handles what is ready, but for signals.
-    pub(super) fn handle_ready(&mut self, token: Token) -> IoResult<()> {
+    /// Shows the user how the start of the node servers proceeds.
+    pub(crate) fn show_start(&mut self) {
+        if let Some(servers) = self.link.servers() {
+            servers.show_progress();
+        }
+    }
+
+    /// The processes of the first job, once, when all were started.
+    pub(crate) const fn take_published(&mut self) -> Option<Vec<PartProcesses>> {
+        self.clients.published.take()
+    }
+
+    /// Passes what was sent to connections.
+    pub(crate) fn send_all_now(&mut self) -> IoResult<()> {
+        self.link.flush(&self.poller)
+    }
+
+    /// Handles what is ready.
+    fn handle_ready(&mut self, token: Token) -> IoResult<()> {
         match token {
             Token::Source => self.serve_input(),
             Token::StatusSocket | Token::StatusClient(_) => reports::serve_status(self, token),
@@ -404,7 +335,7 @@ impl Run {
 
     /// Handles all messages of nodes. Writing may reveal the end of a connection, and what is handled may
     /// have to be sent.
-    pub(super) fn advance(&mut self) -> IoResult<()> {
+    pub(crate) fn advance(&mut self) -> IoResult<()> {
         while self.handle_events()? {
             self.flush()?;
         }
@@ -433,7 +364,7 @@ impl Run {
         self.jobs.plan(job)
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.ending.termination.is_abandoned
             || ((self.ending.is_over() || !self.ending.hosts.left_out.names.is_empty())
                 && self.io.outputs.is_done())
@@ -449,7 +380,7 @@ impl Run {
     }
 
     /// Time of the next [`handle_deadlines`](Self::handle_deadlines).
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let own = [self.link.deadline(), self.io.deadline(), self.input.deadline()];
         let ends = [self.summary.deadline(), self.ending.deadline(), self.reports.deadline()];
         let jobs = [self.jobs.deadline(), self.clients.queries.deadline()];
@@ -494,57 +425,4 @@ impl Run {
         }
         Ok(())
     }
-}
-
-/// Description of the job of `config` for all nodes.
-fn describe(
-    config: &Config,
-    placed: &PlacedHosts,
-    terminal: Option<TerminalMessage>,
-) -> Result<JobMessage, String> {
-    let Settings { job, nodes, environment, output, placement, ending, watching, tracing, .. } =
-        &config.settings;
-    let directory = std::env::current_dir()
-        .map_err(|error| format!("the working directory has no path: {error}"))?;
-    // There is no call that only reads it.
-    let mask = umask(Mode::empty());
-    umask(mask);
-    let of_head = Some(user_environment::for_other_nodes());
-    Ok(JobMessage {
-        run: config.run.clone(),
-        hosts: placed.hosts.clone(),
-        map: placed.map.clone(),
-        dial_in: None,
-        apps: config.parts.iter().map(AppMessage::from).collect(),
-        facts: FactsMessage { universe: config.universe, attributes: job.attributes.clone() },
-        exchange: ExchangeMessage {
-            kvs: job.kvs,
-            fence: nodes.fence,
-            name_server: config.settings.names.server.clone(),
-        },
-        environment: Environment { of_head, ..environment.clone() },
-        origin: Origin {
-            directory: directory.into(),
-            umask: mask.as_raw_mode(),
-            is_one_machine: nodes.starter.as_ref().is_some_and(StarterName::is_here),
-        },
-        placement: placement.clone(),
-        streams: StreamsMessage {
-            readers: output.stdin.clone(),
-            terminal,
-            output: NodeOutput {
-                are_one: Places::are_one(output),
-                is_unbuffered: output.unbuffered,
-                gather: NodeGather::of(output),
-            },
-        },
-        supervision: Supervision {
-            timeout: ending.timeout,
-            standstill: watching.standstill(),
-            on_exit_error: ending.on_exit_error,
-            on_singletons: ending.on_singletons,
-            is_traced: tracing.is_requested() || config.web.is_some(),
-            forward_signals: ending.forward_signals.clone(),
-        },
-    })
 }

@@ -5,7 +5,6 @@ use crate::numbers::index;
 use crate::run_report::file::ResultFile;
 use crate::run_report::{RankEnd, RankSummary, RunOutcome, RunTimes, text};
 use crate::settings;
-use crate::stdio::target;
 use crate::verdict::Failure;
 use pmi_host_base::exit;
 use std::rc::Rc;
@@ -107,23 +106,23 @@ impl Summary {
         self.settings.exit_timeout.filter(|_| is_any_running)
     }
 
-    /// Prints and writes the end of every rank, the last step before the exit with `code`. Returns the
-    /// exit code: a run whose result file is incomplete does not succeed.
-    pub(super) fn write(&mut self, code: u8) -> u8 {
+    /// Writes the end of every rank, the last step before the exit with `code`; `last` gets the lines for the
+    /// user. Returns the exit code: a run whose result file is incomplete does not succeed.
+    pub(super) fn write(&mut self, code: u8, last: &mut String) -> u8 {
         let Self { settings, file, times, rows, report, .. } = self;
         // Ranks of several nodes have started in any order.
         rows.sort_by_key(|row| row.rank);
         let failure = report.as_deref();
         let outcome = RunOutcome { exit_code: code, failure, times, rows };
         if settings.print_all_codes {
-            target::write_last(text::endings(&outcome).as_bytes());
+            last.push_str(&text::endings(&outcome));
         }
         if settings.has_summary {
-            target::write_last(text::summary(&outcome).as_bytes());
+            last.push_str(&text::summary(&outcome));
         }
         let written = file.take().map(|file| file.write(&outcome));
         let Some(Err(what)) = written else { return code };
-        target::write_last(exit::line(what).as_bytes());
+        last.push_str(&exit::line(what));
         if code == 0 { exit::FAILED } else { code }
     }
 }

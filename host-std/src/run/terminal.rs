@@ -3,21 +3,17 @@
 
 use super::Run;
 use crate::launch::cleanup::guard::Guard;
-use crate::launch::cleanup::guard_protocol::Guarded;
 use crate::nodes::job_message::TerminalMessage;
 use crate::nodes::message::ToNode;
-use crate::settings::Output;
-use crate::settings::output::StdinTo;
 use crate::stdio::StreamOwner;
 use crate::stdio::console::{Console, size};
 use crate::stdio::interrupt_keys::InterruptKeys;
 use pmi_tree::{Destination, NodeId};
 use std::io;
-use std::os::fd::AsFd;
 
 /// The rank with a terminal, and the terminal of the user.
 #[derive(Debug)]
-pub(super) struct HeadTerminal {
+pub(crate) struct HeadTerminal {
     rank: u32,
     node: NodeId,
     /// Terminal of the user, if standard input is one, until the end of the rank.
@@ -28,24 +24,17 @@ pub(super) struct HeadTerminal {
 }
 
 impl HeadTerminal {
-    /// The terminal that the settings request.
-    pub(super) fn open(
-        settings: &Output,
-        node_of: impl Fn(u32) -> NodeId,
-    ) -> Result<Option<Self>, String> {
-        let Some(rank) = settings.pty else { return Ok(None) };
-        let console = match settings.stdin == StdinTo::NoRank {
-            true => None,
-            false => Console::new(rustix::stdio::stdin().as_fd())
-                .map_err(|error| format!("there is no terminal for rank {rank}: {error}"))?,
-        };
-        let guard = console.is_some().then(|| Guard::start(Guarded::Starters, true, &[])).flatten();
-        let node = node_of(rank);
-        Ok(Some(Self { rank, node, console, keys: InterruptKeys::default(), guard }))
+    /// The terminal of `rank` on `node`, and that of the user, which `guard` restores.
+    pub(crate) fn new(
+        (rank, node): (u32, NodeId),
+        console: Option<Console>,
+        guard: Option<Guard>,
+    ) -> Self {
+        Self { rank, node, console, keys: InterruptKeys::default(), guard }
     }
 
     /// Description for the node of the rank.
-    pub(super) fn describe(&self) -> TerminalMessage {
+    pub(crate) fn describe(&self) -> TerminalMessage {
         let size = self.console.as_ref().map_or_else(|| size(None), Console::size);
         TerminalMessage { rank: self.rank, rows: size.ws_row, columns: size.ws_col }
     }

@@ -3,7 +3,6 @@
 use crate::admission::{EVICTED, peer};
 use crate::launch::environment::rank_variables;
 use crate::launch::plan::job::Plan;
-use crate::mpir;
 use crate::poller::{Poller, Token};
 use crate::server::connections::Connections;
 use crate::server::dial_in_peer::{
@@ -66,6 +65,8 @@ pub(crate) struct Service {
     pub(crate) tracer: Tracer,
     /// True if all ranks of the run are here, and its other clients are not.
     is_shared: bool,
+    /// True if a debugger has started the launcher.
+    is_debugged: bool,
 }
 
 impl Service {
@@ -89,6 +90,7 @@ impl Service {
             scratch: vec![0; SCRATCH].into(),
             tracer: Tracer::new(recent),
             is_shared: false,
+            is_debugged: false,
         }
     }
 
@@ -105,7 +107,7 @@ impl Service {
             self.server.share_with_run(job).map_err(io::Error::other)?;
         }
         // A debugger is not shown the ranks of spawned jobs.
-        let is_debugged = plan.spawner.is_none() && mpir::is_being_debugged();
+        let is_debugged = plan.spawner.is_none() && self.is_debugged;
         self.server.set_debugged(job, is_debugged).map_err(io::Error::other)?;
         self.server.set_verbose(job, rank_variables::is_verbose(plan)).map_err(io::Error::other)?;
         let filled = job_setup::fill(&mut self.server, job, plan).map_err(|error| {
@@ -137,6 +139,11 @@ impl Service {
     /// Shares with the run what concerns its clients that are no ranks. For a node with all ranks.
     pub(crate) const fn share_with_run(&mut self) {
         self.is_shared = true;
+    }
+
+    /// Lets the ranks of jobs that are added know that a debugger has started the launcher.
+    pub(crate) const fn expect_debugger(&mut self) {
+        self.is_debugged = true;
     }
 
     /// Creates the key-value space of a job.

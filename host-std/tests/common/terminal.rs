@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 pub struct Terminal {
     master: File,
     // An open descriptor keeps the terminal as it is after the command has terminated.
-    _slave: OwnedFd,
+    slave: OwnedFd,
     child: Child,
     seen: Arc<Mutex<Vec<u8>>>,
     since: Instant,
@@ -60,7 +60,7 @@ fn start(words: &[&str]) -> Terminal {
             into.lock().unwrap().extend_from_slice(&bytes[..count]);
         }
     });
-    Terminal { master, _slave: slave, child, seen, since: Instant::now() }
+    Terminal { master, slave, child, seen, since: Instant::now() }
 }
 
 impl Terminal {
@@ -112,15 +112,21 @@ impl Terminal {
     pub fn ends(&mut self) -> (i32, String) {
         while self.since.elapsed() < LIMIT {
             if let Some(status) = self.child.try_wait().unwrap() {
-                // The last output is on its way through the terminal.
-                thread::sleep(Duration::from_millis(50));
                 let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-                return (code.unwrap(), self.seen());
+                return (code.unwrap(), self.seen_to_the_end());
             }
             thread::sleep(Duration::from_millis(2));
         }
         let _ = self.child.kill();
         panic!("still running after {LIMIT:?}: {:?}", self.seen());
+    }
+
+    /// All output of a command that has ended: what is on its way through the terminal comes before a mark.
+    #[track_caller]
+    fn seen_to_the_end(&self) -> String {
+        rustix::io::write(&self.slave, MARK.as_bytes()).unwrap();
+        self.shows(MARK);
+        self.seen().replace(MARK, "")
     }
 
     /// Waits until the output satisfies a condition.
@@ -141,6 +147,9 @@ impl Terminal {
 const fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
+
+/// Follows the last output of a command.
+const MARK: &str = "<end of output>";
 
 /// Far above the duration of any of these tests on a slow and busy machine.
 const LIMIT: Duration = Duration::from_secs(60);

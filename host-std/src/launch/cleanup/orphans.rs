@@ -10,7 +10,8 @@
 //! background jobs and process substitutions. They and their descendants are not part of the run, so the
 //! processes present at the start are remembered. Their own orphans become children of the launcher too,
 //! and are distinguished from those of ranks by the session, by the mark of the run in the environment,
-//! or by the control group. A process without any of these marks is spared, for it may be the user's.
+//! or by the control group. A process without any of these marks is spared, for it may be the user's. Where
+//! one process serves several runs, those of the others are distinguished in the same way.
 
 use super::cgroup;
 use super::guard_protocol::RUN;
@@ -27,6 +28,8 @@ pub(crate) struct Orphans {
     guard: Option<Pid>,
     /// The mark of the run, as an entry of an environment.
     entry: Option<String>,
+    /// True if this process serves other runs, too.
+    is_shared: bool,
 }
 
 impl Orphans {
@@ -44,7 +47,7 @@ impl Orphans {
                 found.into_iter().map(|one| one.id).collect()
             }
         };
-        Self { inherited, guard: None, entry: None }
+        Self { inherited, guard: None, entry: None, is_shared: false }
     }
 
     /// Descendants of the launcher before it started any process.
@@ -58,11 +61,19 @@ impl Orphans {
         self.entry = Some(format!("{RUN}={mark}"));
     }
 
-    /// Reaps terminated children, except those for which `is_rank` holds: the launcher waits for these.
-    pub(crate) fn reap(&self, is_rank: impl Fn(i32) -> bool) {
+    /// Spares children that came from other runs of this process.
+    #[cfg(test)]
+    pub(crate) const fn share(&mut self) {
+        self.is_shared = true;
+    }
+
+    /// Reaps terminated children, except those for which `is_rank` holds: the launcher waits for these. Ranks
+    /// have led the sessions for which `is_session` holds.
+    pub(crate) fn reap(&self, is_rank: impl Fn(i32) -> bool, is_session: impl Fn(i32) -> bool) {
         for pid in processes::children() {
             let is_waited_for = is_rank(pid) || self.is_guard(pid);
-            if let Some(pid) = Pid::from_raw(pid).filter(|_| !is_waited_for) {
+            let is_ours = || !self.is_shared || self.is_of_run(pid, &is_session);
+            if let Some(pid) = Pid::from_raw(pid).filter(|_| !is_waited_for && is_ours()) {
                 let _ = waitpid(Some(pid), WaitOptions::NOHANG);
             }
         }
@@ -73,7 +84,7 @@ impl Orphans {
     /// Call this only when no rank runs any more. Ranks have led the sessions for which `is_session`
     /// holds.
     pub(crate) fn any_left(&self, is_session: impl Fn(i32) -> bool) -> bool {
-        self.reap(|_| false);
+        self.reap(|_| false, &is_session);
         self.left(&is_session).next().is_some()
     }
 
@@ -92,7 +103,7 @@ impl Orphans {
 
     /// True if a child of the launcher came from a rank.
     fn is_of_run(&self, pid: i32, is_session: &impl Fn(i32) -> bool) -> bool {
-        if self.inherited.is_empty() {
+        if self.inherited.is_empty() && !self.is_shared {
             return true;
         }
         let Some(relations) = processes::relations(pid) else { return false };

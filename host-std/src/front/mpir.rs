@@ -10,6 +10,7 @@
 #![allow(unsafe_code, reason = "a debugger reads and writes these variables by their names")]
 #![allow(non_upper_case_globals, non_snake_case, reason = "the specification gives the names")]
 
+use crate::run::PartProcesses;
 use std::ffi::{CString, c_char, c_int};
 use std::hint::black_box;
 use std::ptr;
@@ -52,17 +53,6 @@ pub(crate) extern "C" fn MPIR_Breakpoint() {
     black_box(&MPIR_debug_state);
 }
 
-/// Processes of one host that execute the same program.
-#[derive(Debug)]
-pub(crate) struct PartProcesses {
-    /// Name of the host.
-    pub(crate) host: String,
-    /// Name of the program.
-    pub(crate) program: String,
-    /// Processes, in the order of ranks.
-    pub(crate) pids: Vec<i32>,
-}
-
 /// True if a debugger has started the launcher.
 pub(crate) fn is_being_debugged() -> bool {
     MPIR_being_debugged.load(Ordering::Relaxed) != 0
@@ -86,11 +76,6 @@ pub(crate) fn publish(parts: &[PartProcesses]) {
     // A debugger may read it as long as the process exists, so it is never freed.
     MPIR_proctable.store(Vec::leak(table).as_mut_ptr(), Ordering::Release);
     enter(SPAWNED);
-}
-
-/// True if the processes were published.
-pub(crate) fn is_published() -> bool {
-    MPIR_debug_state.load(Ordering::Relaxed) != 0
 }
 
 /// Lets the debugger know that the job was aborted.

@@ -15,7 +15,7 @@
 //! launch      topology, cleanup, plan, environment, start; preview, processes, signal
 //! io          all streams of a run or a node; delivery: the time that readers get at the end
 //! stdio       input and output of ranks: lines, labels, files, outputs
-//! poller      epoll, as a stream of tokens
+//! poller      epoll, as a stream of tokens; clock: the time of all deadlines
 //! admission   which connections are admitted, at every listener, and by which proof
 //! runtime_dir the directory for sockets and secrets of launchers of one user
 //! server      service (the protocol server and its links), event
@@ -46,6 +46,7 @@ compile_error!(
 mod admission;
 mod byte_vec;
 mod cli;
+mod clock;
 mod columns;
 mod control;
 mod demo_rank;

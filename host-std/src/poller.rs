@@ -3,6 +3,7 @@
 mod alarm;
 mod spin;
 
+use crate::clock;
 use crate::stream::Stream;
 use alarm::Alarm;
 use rustix::buffer::spare_capacity;
@@ -281,13 +282,13 @@ impl Wait {
 
     /// Fills the batch without sleeping. Returns false if nothing was ready for this time.
     fn spin_for(&mut self, time: Duration, main: &OwnedFd) -> io::Result<bool> {
-        let end = Instant::now() + time;
+        let end = clock::now() + time;
         loop {
             match epoll::wait(main, spare_capacity(&mut self.batch), Some(&NOT_AT_ALL)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            let is_late = Instant::now() >= end;
+            let is_late = clock::now() >= end;
             if !self.batch.is_empty() || is_late {
                 self.spin.ended(!self.batch.is_empty() && !is_late);
                 return Ok(!self.batch.is_empty());
@@ -495,7 +496,7 @@ mod tests {
             owner.add(Token::Link(7), read, Interest::Read).unwrap();
         }
         for _ in 0..2 {
-            poller.wait(Some(Instant::now()), &mut ready).unwrap();
+            poller.wait(Some(clock::now()), &mut ready).unwrap();
             assert_eq!(ready, [Token::Link(7), Token::Run]);
             run.take_ready(&mut ready);
             assert_eq!(ready, [Token::Link(7)]);
@@ -503,8 +504,8 @@ mod tests {
             assert_eq!(ready, []);
         }
         // Nothing piles up that the run does not take.
-        poller.wait(Some(Instant::now()), &mut ready).unwrap();
-        poller.wait(Some(Instant::now()), &mut ready).unwrap();
+        poller.wait(Some(clock::now()), &mut ready).unwrap();
+        poller.wait(Some(clock::now()), &mut ready).unwrap();
         run.take_ready(&mut ready);
         assert_eq!(ready, [Token::Link(7)]);
     }
@@ -515,7 +516,7 @@ mod tests {
         let (read, mut write) = UnixStream::pair().unwrap();
         write.write_all(b"x").unwrap();
         poller.add(Token::Output(Stream::Err, 5), &read, Interest::Read).unwrap();
-        let now = Some(Instant::now());
+        let now = Some(clock::now());
         poller.pause(Stream::Err, true).unwrap();
         poller.wait(now, &mut ready).unwrap();
         assert_eq!(ready, []);

@@ -99,11 +99,12 @@ const ONE_ACT: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
 
     #[test]
     fn signal_that_head_and_batch_system_send_is_one() {
         let arrived = |signal| Arrived { signal, is_for_group: false };
-        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let (now, second) = (clock::now(), Duration::from_secs(1));
         let mut own_first = Termination::default();
         assert_eq!(own_first.interrupt(now, arrived(Signal::TERM)), Interrupt::End);
         assert!(!own_first.hand_on(now + second, Signal::TERM));

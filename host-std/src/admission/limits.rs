@@ -78,10 +78,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
 
     #[test]
     fn few_rejections_are_reported_at_once_and_the_others_are_counted() {
-        let (mut log, now) = (RejectionLog::default(), Instant::now());
+        let (mut log, now) = (RejectionLog::default(), clock::now());
         let reported = (0..20).filter_map(|_| log.next(now)).collect::<Vec<_>>();
         assert_eq!(reported, [0; 8]);
         assert_eq!(log.next(now + SPAN), Some(12));
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn rejections_that_nothing_follows_are_reported_after_a_second() {
-        let (mut log, now) = (RejectionLog::default(), Instant::now());
+        let (mut log, now) = (RejectionLog::default(), clock::now());
         assert_eq!((0..20).filter_map(|_| log.next(now)).count(), 8);
         assert_eq!((log.deadline(), log.take_unreported(now)), (Some(now + SPAN), None));
         assert_eq!(log.take_unreported(now + SPAN), Some(12));
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn wrong_guess_holds_all_others_up() {
-        let (mut limit, now) = (GuessLimit::default(), Instant::now());
+        let (mut limit, now) = (GuessLimit::default(), clock::now());
         assert!(!limit.is_paused(now));
         limit.note_wrong(now);
         assert!(limit.is_paused(now) && !limit.is_paused(now + PAUSE));

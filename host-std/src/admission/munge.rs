@@ -1,6 +1,7 @@
 //! Verification of credentials of munge: the program `unmunge` asks the daemon of this machine, in a thread
 //! for each credential, since the daemon may be slow or stopped.
 
+use crate::clock;
 use pmi_core::auth::{MungeCredential, Nonce};
 use pmi_core::ids::SessionId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Request of a peer whose credential is to be verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +173,7 @@ fn judge(answer: &[u8], payload: &[u8], own: u32) -> Result<(), String> {
 
 /// Hands the credential over and reads the answer, within the time limit.
 fn converse(child: &mut Child, credential: &[u8]) -> io::Result<Vec<u8>> {
-    let until = Instant::now() + WITHIN;
+    let until = clock::now() + WITHIN;
     if let Some(mut stdin) = child.stdin.take() {
         // A program that ends before it has read all tells why.
         let _ = stdin.write_all(credential);
@@ -180,7 +181,7 @@ fn converse(child: &mut Child, credential: &[u8]) -> io::Result<Vec<u8>> {
     let Some(mut stdout) = child.stdout.take() else { return Ok(Vec::new()) };
     let (mut answer, mut part) = (Vec::new(), [0; 512]);
     while answer.len() < ANSWER_MAX {
-        let left = until.saturating_duration_since(Instant::now());
+        let left = until.saturating_duration_since(clock::now());
         let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
         if poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&timeout))? == 0 {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "within the time limit"));

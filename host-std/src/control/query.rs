@@ -1,5 +1,6 @@
 //! Tables of running launchers, requested from them.
 
+use crate::clock;
 use crate::runtime_dir;
 use crate::watch::table::Table;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -96,7 +97,7 @@ fn is_gone(error: &io::Error) -> bool {
 
 /// Reads to the end of the stream, with limits on time and length.
 fn read(mut stream: File) -> io::Result<Vec<u8>> {
-    let (mut answer, until) = (Vec::new(), Instant::now() + PATIENCE);
+    let (mut answer, until) = (Vec::new(), clock::now() + PATIENCE);
     let mut piece = vec![0; PIECE];
     loop {
         match stream.read(&mut piece) {
@@ -113,7 +114,7 @@ fn read(mut stream: File) -> io::Result<Vec<u8>> {
 }
 
 fn wait(stream: &File, until: Instant) -> io::Result<()> {
-    let left = until.saturating_duration_since(Instant::now());
+    let left = until.saturating_duration_since(clock::now());
     let left = Timespec::try_from(left).map_err(io::Error::other)?;
     let ready = poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&left))?;
     if ready == 0 { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }

@@ -195,6 +195,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
     use std::io::Read;
     use std::net::Shutdown;
     use tempfile::TempDir;
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn connections_are_answered_and_the_socket_is_removed_at_the_end() {
         let (mut control, mut poller, parent) = control();
-        let (now, mut ready) = (Instant::now(), Vec::new());
+        let (now, mut ready) = (clock::now(), Vec::new());
         let mut client = UnixStream::connect(&control.path).unwrap();
         poller.wait(Some(now), &mut ready).unwrap();
         assert_eq!((&ready[..], control.wants_answer(now)), (&[Token::StatusSocket][..], true));
@@ -230,7 +231,7 @@ mod tests {
     #[test]
     fn askers_that_do_not_read_are_few_and_are_hung_up_on() {
         let (mut control, mut poller, parent) = control();
-        let (now, mut ready) = (Instant::now(), Vec::new());
+        let (now, mut ready) = (clock::now(), Vec::new());
         // More than the capacity of a socket.
         control.set_answer(now, vec![b'x'; 4 << 20]);
         let slow: Vec<UnixStream> =

@@ -6,10 +6,11 @@
 
 pub(crate) mod table;
 
+use crate::clock;
 use pmi_link::CallError;
 use pmi_std::{ConnectError, Member, Pmi};
 use std::io::{self, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The command word that turns this program into a rank of the demo; only `run` without a program starts
 /// this.
@@ -67,21 +68,21 @@ pub(crate) fn run_rank(out: &mut impl Write) -> Result<(), DemoError> {
     // Ranks start one after the other; the fence excludes their start from the measured durations.
     pmi.fence()?;
 
-    let started = Instant::now();
+    let started = clock::now();
     pmi.put(key("card", rank).as_bytes(), own.to_value(rank).as_bytes())?;
-    let put = started.elapsed();
+    let put = clock::since(started);
 
-    let started = Instant::now();
+    let started = clock::now();
     pmi.fence()?;
-    let fence = started.elapsed();
+    let fence = clock::since(started);
 
     let mut cards = Vec::new();
     let mut reading = Duration::ZERO;
     for other in 0..size {
         let key = key("card", other);
-        let started = Instant::now();
+        let started = clock::now();
         let value = read(&mut pmi, &key)?;
-        reading += started.elapsed();
+        reading += clock::since(started);
         let card = value.as_deref().and_then(|value| DemoCard::from_value(value, other));
         cards.push(card.ok_or(DemoError::Wrong { key, found: value })?);
     }

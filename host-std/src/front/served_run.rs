@@ -1,6 +1,7 @@
 //! The loop of this process: its signals, its run, and the node of the ranks if they are all on this machine.
 
 use super::mpir;
+use crate::clock;
 use crate::launch::signal::{Arrived, Meaning, OnSignal, Signals};
 use crate::link::LocalLink;
 use crate::node::Node;
@@ -58,7 +59,7 @@ impl ServedRun {
 
     /// Handles what is due before the first turn.
     fn begin(&mut self) -> IoResult<()> {
-        self.run.apply(RunEvent::Time(Instant::now()))?;
+        self.run.apply(RunEvent::Time(clock::now()))?;
         self.settle()
     }
 
@@ -72,7 +73,7 @@ impl ServedRun {
             self.settle()?;
         }
         let until = match has_started {
-            true => Some(Instant::now()),
+            true => Some(clock::now()),
             false => {
                 let of_node = self.own.as_ref().and_then(|own| own.node.deadline());
                 [until, self.run.deadline(), of_node].into_iter().flatten().min()
@@ -89,7 +90,7 @@ impl ServedRun {
         for token in self.of_run.iter().filter(|token| **token != Token::Signal) {
             self.run.apply(RunEvent::Ready(*token))?;
         }
-        self.run.apply(RunEvent::Time(Instant::now()))?;
+        self.run.apply(RunEvent::Time(clock::now()))?;
         self.settle()
     }
 
@@ -187,15 +188,28 @@ mod tests {
     use std::time::Duration;
 
     /// One of several runs on this machine, whose output goes to files.
-    fn shared(ranks: &str, output: &Path, script: &str) -> ServedRun {
-        let output = output.to_str().unwrap();
-        let words = ["-n", ranks, "--stdin", "none", "--output-dir", output, "sh", "-c", script];
-        let args = args::parse(words.map(Into::into).into()).unwrap();
+    fn shared(options: &[&str], output: &Path, script: &str) -> ServedRun {
+        let usual =
+            ["--stdin", "none", "--output-dir", output.to_str().unwrap(), "sh", "-c", script];
+        let words = options.iter().copied().chain(usual);
+        let args = args::parse(words.map(Into::into).collect()).unwrap();
         let config = Config::resolve(args).unwrap();
         let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), 0);
         let mut run = local::prepare(config, limit).unwrap();
         run.own.as_mut().unwrap().node.share_process();
         run
+    }
+
+    fn soon() -> Option<Instant> {
+        Some(clock::now() + Duration::from_millis(1))
+    }
+
+    /// Lets the stopped clock go on as slowly as that of the system.
+    fn turn_until(run: &mut ServedRun, is_so: impl Fn(&ServedRun) -> bool) {
+        while !is_so(run) {
+            run.turn(soon(), None).unwrap();
+            clock::go_on(Duration::from_millis(1));
+        }
     }
 
     fn written(output: &Path, rank: u32) -> String {
@@ -204,20 +218,21 @@ mod tests {
 
     #[test]
     fn two_runs_of_one_process_on_one_node_end_apart() {
+        clock::stop();
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         let (fails, goes_on) = (path("fails"), path("goes on"));
         let script = "echo rank $PMI_RANK; [ $PMI_RANK = 0 ] || exec sleep 60; exit 3";
-        let mut short = shared("2", &fails, script);
+        let mut short = shared(&["-n", "2"], &fails, script);
         let go = path("go");
         let script = format!("until [ -e {} ]; do sleep 0.01; done; echo $PMI_SIZE", go.display());
-        let mut long = shared("3", &goes_on, &script);
-        let soon = || Some(Instant::now() + Duration::from_millis(1));
+        let mut long = shared(&["-n", "3"], &goes_on, &script);
         short.begin().unwrap();
         long.begin().unwrap();
         while !short.run.is_done() {
             short.turn(soon(), None).unwrap();
             long.turn(soon(), None).unwrap();
+            clock::go_on(Duration::from_millis(1));
         }
         let end = short.finish();
         assert_eq!((end.code, end.left_out.names.len()), (3, 0));
@@ -228,10 +243,55 @@ mod tests {
         }
         assert!(!long.run.is_done() && !long.run.has_failed());
         fs::write(go, "").unwrap();
-        while !long.run.is_done() {
-            long.turn(soon(), None).unwrap();
-        }
+        turn_until(&mut long, |long| long.run.is_done());
         assert_eq!(long.finish().code, 0);
         (0..3).for_each(|rank| assert_eq!(written(&goes_on, rank), "3\n"));
+    }
+
+    #[test]
+    fn ranks_that_ignore_the_end_of_the_time_limit_are_killed_after_their_grace_period() {
+        clock::stop();
+        let directory = tempfile::tempdir().unwrap();
+        let ready = directory.path().join("1/rank.0/stdout");
+        let script = "trap '' TERM; echo ready; while :; do sleep 0.01; done";
+        let mut run = shared(&["-n", "1", "--timeout", "3600"], directory.path(), script);
+        run.begin().unwrap();
+        turn_until(&mut run, |_| fs::read(&ready).is_ok_and(|text| text == b"ready\n"));
+        clock::go_on(Duration::from_secs(3599));
+        (0..50).for_each(|_| run.turn(soon(), None).unwrap());
+        assert!(!run.run.has_failed());
+        clock::go_on(Duration::from_secs(1));
+        turn_until(&mut run, |run| run.run.has_failed());
+        // It has 3 s to follow SIGTERM.
+        clock::go_on(Duration::from_millis(2900));
+        (0..50).for_each(|_| run.turn(soon(), None).unwrap());
+        assert!(!run.run.is_done());
+        clock::go_on(Duration::from_millis(100));
+        turn_until(&mut run, |run| run.run.is_done());
+        assert_eq!(run.finish().code, 124);
+    }
+
+    #[test]
+    fn process_that_holds_the_output_of_a_rank_is_waited_for_two_seconds() {
+        clock::stop();
+        let directory = tempfile::tempdir().unwrap();
+        let script = "sleep 1000 & echo $! > $0/pid; echo done";
+        let script = script.replace("$0", directory.path().to_str().unwrap());
+        let mut run = shared(&["-n", "1"], directory.path(), &script);
+        run.begin().unwrap();
+        let has_ended = |run: &ServedRun| run.own.as_ref().unwrap().node.has_no_rank_left();
+        turn_until(&mut run, has_ended);
+        clock::go_on(Duration::from_millis(1900));
+        (0..50).for_each(|_| run.turn(soon(), None).unwrap());
+        assert!(!run.run.is_done());
+        clock::go_on(Duration::from_millis(100));
+        turn_until(&mut run, |run| run.run.is_done());
+        assert_eq!(run.finish().code, 0);
+        assert_eq!(written(directory.path(), 0), "done\n");
+        let pid: i32 =
+            fs::read_to_string(directory.path().join("pid")).unwrap().trim().parse().unwrap();
+        // A run that went well leaves it alone.
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
 }

@@ -4,6 +4,7 @@ mod delivery;
 
 use crate::admission::limits::RejectionLog;
 use crate::admission::{Socket, peer};
+use crate::clock;
 use crate::poller::Poller;
 use crate::report;
 use crate::stdio::StreamOwner;
@@ -78,7 +79,7 @@ impl Io {
 
     /// Reports a rejected connection and the process at its other end.
     pub(crate) fn report_rejected(&mut self, from: SocketAddr, socket: Option<Socket>, why: &str) {
-        let Some(unreported) = self.rejections.next(Instant::now()) else { return };
+        let Some(unreported) = self.rejections.next(clock::now()) else { return };
         let holder = socket.map(|socket| (peer::holder(socket), socket.user));
         self.report(report::refused(from, holder, why, unreported));
     }

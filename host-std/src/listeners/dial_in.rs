@@ -4,6 +4,7 @@ use crate::admission::gate::Arrival;
 use crate::admission::munge::MungeVerifier;
 use crate::admission::{Admission, Policy, Socket, secret};
 use crate::cli::config::Config;
+use crate::clock;
 use crate::launch::plan::job::{Endpoint, Plan};
 use crate::listeners::ListenerEvent;
 use crate::numbers::index;
@@ -63,7 +64,7 @@ impl DialIn {
         let munge = munge.transpose().map_err(|error: io::Error| {
             format!("credentials of munge cannot be verified: {error}; leave '--munge' out")
         })?;
-        let now = Instant::now();
+        let now = clock::now();
         let (absent_count, left_count) = (listen.expected, listen.expected);
         let table_at = (listen.expected > 0).then_some(now + FIRST_TABLE);
         Ok(Self {
@@ -206,7 +207,7 @@ impl DialIn {
     /// Counts an expected rank that has disconnected before it began, and may connect again.
     pub(crate) fn note_absent(&mut self) {
         self.absent_count += 1;
-        self.table_at.get_or_insert(Instant::now() + FIRST_TABLE);
+        self.table_at.get_or_insert(clock::now() + FIRST_TABLE);
     }
 
     /// Counts an expected rank that has finalized.
@@ -233,7 +234,7 @@ impl DialIn {
         plan: &Plan,
         from: impl Fn(u32) -> Option<SocketAddr>,
     ) -> Option<String> {
-        let secs = self.opened_at.elapsed().as_secs();
+        let secs = clock::since(self.opened_at).as_secs();
         self.awaits_absent().then(|| report::attendance(plan, secs, from))
     }
 }

@@ -7,6 +7,7 @@ use crate::admission::gate::Arrival;
 use crate::admission::secret::GeneratedSecret;
 use crate::admission::{Admission, PENDING_MAX, Policy, Socket, secret};
 use crate::cli::config::Config;
+use crate::clock;
 use crate::control::rendezvous::ServerAddress;
 use crate::launch::cleanup::files::SessionDirectory;
 use crate::launch::cleanup::guard::Guard;
@@ -274,7 +275,7 @@ impl Listeners {
                 if self.rejected.len() >= REJECTED_MAX {
                     self.rejected.pop_front();
                 }
-                self.rejected.push_back((Instant::now() + REJECTED_FOR, stream));
+                self.rejected.push_back((clock::now() + REJECTED_FOR, stream));
                 ListenerEvent::Rejected(Rejected { from, socket, why }, None)
             }
             Admission::Admitted(None) | Admission::Gone => ListenerEvent::Gone,

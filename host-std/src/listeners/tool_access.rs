@@ -1,5 +1,6 @@
 //! Files by which PMIx tools find this launcher.
 
+use crate::clock;
 use crate::control::rendezvous::{Rendezvous, ServerAddress};
 use crate::settings::Watching;
 use std::path::Path;
@@ -23,7 +24,7 @@ impl ToolAccess {
     /// Access as the user has set it.
     pub(crate) fn new(settings: &Watching) -> Self {
         let is_on = settings.tools || settings.is_system_server || settings.report_uri.is_some();
-        let open_at = is_on.then(|| Instant::now() + OPEN_AFTER);
+        let open_at = is_on.then(|| clock::now() + OPEN_AFTER);
         Self { is_on, open_at, ..Self::default() }
     }
 

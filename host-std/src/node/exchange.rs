@@ -4,6 +4,7 @@ use super::earlier::HeldResult;
 use super::status::RunView;
 use super::uplink::{Uplink, UplinkEvent};
 use super::{Node, earlier, pages, requests, spawned_jobs};
+use crate::clock;
 use crate::link::ToOwnNode;
 use crate::nodes::message::{FailedRanks, FenceNumber, RankEnded, ToNode, ToRun};
 use crate::nodes::network::delegation;
@@ -20,7 +21,6 @@ use pmi_core::command::Notice;
 use pmi_core::ids::JobId;
 use pmi_tree::{CollectiveId, Contribution, NodeId};
 use std::io;
-use std::time::Instant;
 
 /// Sends to the head what is due, and handles what has arrived from it. Returns true if anything has: then
 /// responses to ranks may be due, and messages to the head.
@@ -37,7 +37,7 @@ pub(super) fn exchange(node: &mut Node) -> io::Result<bool> {
     }
     if let Some(network) = uplink.link.network() {
         network.flush(&node.poller)?;
-        network.tick(Instant::now(), &node.poller)?;
+        network.tick(clock::now(), &node.poller)?;
     }
     let mut is_any = false;
     while let Some(event) = node.uplink.poll_event() {
@@ -92,7 +92,7 @@ fn handle_uplink(node: &mut Node, event: UplinkEvent) -> io::Result<()> {
             }
         }
         UplinkEvent::FromRun(ToOwnNode::ChildEnded) => {
-            node.processes.note_child_end(Instant::now());
+            node.processes.note_child_end(clock::now());
         }
         UplinkEvent::FromRun(ToOwnNode::TerminalChanged) => {
             node.io.inputs.handle_terminal_changes(&node.poller)?;
@@ -107,7 +107,7 @@ fn handle_uplink(node: &mut Node, event: UplinkEvent) -> io::Result<()> {
         }
         UplinkEvent::HeadLost => {
             request_end(node);
-            node.processes.kill(Instant::now());
+            node.processes.kill(clock::now());
         }
     }
     Ok(())
@@ -124,7 +124,7 @@ pub(super) fn end_fence(node: &mut Node, HeldResult { id, data, members }: &Held
 }
 
 fn handle_head_message(node: &mut Node, message: ToNode) -> io::Result<()> {
-    let now = Instant::now();
+    let now = clock::now();
     match message {
         // The node runs one job, which it has by now.
         ToNode::Job(_) => {}

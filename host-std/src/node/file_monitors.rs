@@ -172,8 +172,9 @@ const STACK: usize = 64 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
     use crate::server::pmix::monitor::SignsOfLife;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     #[test]
     fn file_that_never_changes_is_reported_once_until_its_monitor_ends() {
@@ -189,7 +190,7 @@ mod tests {
         let by = (JobId(0), 1);
         monitors.start((SessionId(4), by), monitor(b"one"), &poller).unwrap();
         let mut ready = Vec::new();
-        poller.wait(Some(Instant::now() + Duration::from_secs(60)), &mut ready).unwrap();
+        poller.wait(Some(clock::now() + Duration::from_secs(60)), &mut ready).unwrap();
         assert_eq!(ready, [Token::FileAlert]);
         assert_eq!(monitors.next_alert().map(|one| one.by), Some(by));
         // It ends with its name, and with one that replaces it.

@@ -4,13 +4,13 @@ use super::Node;
 use super::jobs::Jobs;
 use super::pmix::PmixRequests;
 use super::processes::Processes;
+use crate::clock;
 use crate::operation::PushResult;
 use crate::requests::forwarding::{send, take_output, without_input};
 use crate::server::pmix::forwarding::InputPush;
 use crate::stdio::forward::{OutputPull, OutputSource};
 use crate::stdio::pushed::Pushed;
 use pmi_core::ids::SessionId;
-use std::time::Instant;
 
 /// Sends tools the output that they have requested, as far as they take it. Returns true if responses are
 /// due.
@@ -24,7 +24,7 @@ pub(super) fn pull(parts: &mut PmixRequests<'_>, session: SessionId, pull: Outpu
     let PmixRequests { jobs, processes, io, service, .. } = parts;
     io.outputs.tap();
     take_output((io, service), |process| source(jobs, processes, process));
-    parts.io.forwarder.add(session, pull, Instant::now())
+    parts.io.forwarder.add(session, pull, clock::now())
 }
 
 /// Ends a request of a tool for output; false if it has none with this number.

@@ -4,6 +4,7 @@ use super::processes::{ProcessEntry, ProcessEvent};
 use super::spawn::{Requester, StartEvent};
 use super::{Node, exchange, self_abort, spawned_jobs};
 use crate::admission::munge::{CredentialVerdict, MungeVerifier};
+use crate::clock;
 use crate::launch::cleanup::control_action::ControlAction;
 use crate::launch::plan::spawn_request::SpawnRequest;
 use crate::launch::signal::{self, Arrived, Meaning};
@@ -127,7 +128,7 @@ impl Node {
     fn handle_closed(&mut self, job: JobId, rank: u32) {
         let number = self.jobs.process_of(job, rank);
         match number.filter(|number| self.processes.running(*number).is_some()) {
-            Some(number) => self.processes.note_closed(number, Instant::now()),
+            Some(number) => self.processes.note_closed(number, clock::now()),
             None if number.is_none() && self.service.from(job, rank).is_some() => {
                 self.handle_peer_closed(job, rank);
             }
@@ -255,7 +256,7 @@ impl Node {
                 self.fail(job, failure);
                 // Started by `fail` already, except after an interrupt: the other ranks then get the
                 // usual grace period from here.
-                self.processes.terminate(Instant::now());
+                self.processes.terminate(clock::now());
             }
             None if self.service.is_closed(job, rank) => self.service.set_gone(job, rank),
             None => {}
@@ -268,7 +269,7 @@ impl Node {
     /// Records the end of a rank, also in the trace, and reports it.
     fn note_end(&mut self, number: u32, (job, rank): (JobId, u32), ending: ProcessEnd) {
         let end = RankEnd {
-            at: Instant::now(),
+            at: clock::now(),
             ending,
             phase: self.service.phase(job, rank),
             was_over: self.termination.has_failed(),
@@ -323,7 +324,7 @@ impl Node {
         // Ranks with a listener may have something to save before the signal comes.
         self.notify(Notice::Abort(code));
         if !is_interrupted {
-            self.processes.terminate(Instant::now());
+            self.processes.terminate(clock::now());
         }
         self.check_all_ended();
     }
@@ -399,11 +400,11 @@ impl Node {
             self.report_closed_descriptors();
         }
         let is_sweep_due = has_failed && !std::mem::replace(&mut self.termination.has_swept, true);
-        if is_sweep_due && self.processes.begin_sweep(Instant::now()) {
+        if is_sweep_due && self.processes.begin_sweep(clock::now()) {
             return;
         }
         if is_first {
-            self.io.begin_linger(Instant::now());
+            self.io.begin_linger(clock::now());
         }
     }
 
@@ -435,7 +436,7 @@ impl Node {
 impl Node {
     /// Reacts to a signal to the process of a node server.
     pub(super) fn react_to(&mut self, arrived: Arrived, meaning: Meaning) {
-        let now = Instant::now();
+        let now = clock::now();
         match meaning {
             Meaning::End => self.handle_interrupt(now, arrived),
             Meaning::Report => self.uplink.send(ToRun::StateWanted),
@@ -459,7 +460,7 @@ impl Node {
         let signal = arrived.signal.as_raw();
         self.fail(self.jobs.first(), Failure::Interrupted { signal });
         if interrupt == Interrupt::Kill || self.processes.is_sweeping() {
-            return self.processes.kill(Instant::now());
+            return self.processes.kill(clock::now());
         }
         self.processes.forward_end(arrived);
         self.processes.terminate_deaf(now, arrived.signal);
@@ -499,7 +500,7 @@ impl Node {
                 }
             }
             ProcessEvent::Disconnected(number) => self.handle_disconnected(number)?,
-            ProcessEvent::Swept => self.io.begin_linger(Instant::now()),
+            ProcessEvent::Swept => self.io.begin_linger(clock::now()),
         }
         Ok(())
     }

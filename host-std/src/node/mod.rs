@@ -55,6 +55,7 @@ mod unconnected;
 mod uplink;
 
 use crate::cli::config::Config;
+use crate::clock;
 use crate::io::Io;
 use crate::launch::plan::job::Plan;
 use crate::launch::signal::Ignored;
@@ -201,7 +202,7 @@ impl Node {
             on_exit_error,
             termination,
             uplink,
-            ends_at: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            ends_at: timeout.and_then(|timeout| clock::now().checked_add(timeout)),
             is_debugged,
         };
         exchange::prepare(&mut node);
@@ -212,6 +213,12 @@ impl Node {
     #[cfg(test)]
     pub(crate) const fn share_process(&mut self) {
         self.processes.launcher.orphans.share();
+    }
+
+    /// True once all ranks have ended.
+    #[cfg(test)]
+    pub(crate) const fn has_no_rank_left(&self) -> bool {
+        self.termination.have_all_ended
     }
 
     /// Adopts the calling program as the rank that would be started first.
@@ -246,7 +253,7 @@ impl Node {
 
     /// Kills all ranks, since the loop cannot continue, and there is none left to wait in.
     pub(crate) fn give_up(&mut self) {
-        self.processes.kill(Instant::now());
+        self.processes.kill(clock::now());
     }
 
     /// Releases everything that ranks have used, and returns the last lines for standard error.
@@ -277,7 +284,7 @@ impl Node {
     fn serve_ready(&mut self, ready: &[Token]) -> IoResult<()> {
         self.handle_ready(ready)?;
         self.settle()?;
-        self.handle_deadlines(Instant::now())?;
+        self.handle_deadlines(clock::now())?;
         pages::feed(self)?;
         self.exchange()
     }
@@ -299,10 +306,10 @@ impl Node {
         if !self.jobs.has_starts() {
             return Ok(false);
         }
-        let start = Instant::now();
+        let start = clock::now();
         let mut has_started = false;
         // No rank gets a response before a debugger that has started the launcher knows all of them.
-        while start.elapsed() < STARTS_AT_ONCE || self.is_debugged {
+        while clock::since(start) < STARTS_AT_ONCE || self.is_debugged {
             if self.termination.has_failed() {
                 self.jobs.clear_starts();
             }

@@ -1,6 +1,7 @@
 //! Processes of ranks: their start, signals to them, their shutdown, and what they leave behind.
 
 use super::file_monitors::FileMonitors;
+use crate::clock;
 use crate::launch::cleanup::control_action::ControlAction;
 use crate::launch::cleanup::files::Cleanup;
 use crate::launch::cleanup::guard;
@@ -128,7 +129,7 @@ impl Processes {
         let end = process.ending()?;
         if end.is_none() {
             poller.remove(Token::Exit(number), process.handle())?;
-            self.traced.push((Instant::now() + TRACED_AGAIN, number));
+            self.traced.push((clock::now() + TRACED_AGAIN, number));
         }
         Ok(end)
     }
@@ -306,7 +307,7 @@ impl Processes {
 
     /// Executes an action that a rank has requested for the processes `numbers`.
     pub(super) fn act_on(&mut self, numbers: impl Iterator<Item = u32>, action: ControlAction) {
-        let until = Instant::now() + GRACE;
+        let until = clock::now() + GRACE;
         for number in numbers {
             let Some(entry) = self.entries.get_mut(index(number)) else { continue };
             let Some(process) = &entry.process else { continue };

@@ -2,6 +2,7 @@
 
 use super::Node;
 use crate::cli::config::Config;
+use crate::clock;
 use crate::launch::plan::job::{App, Plan};
 use crate::launch::signal::{Arrived, Ignored, Meaning, OnSignal, Signals};
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
@@ -32,7 +33,6 @@ use rustix::process::umask;
 use std::io::{self, Error};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Parts that the loop of a node takes over.
 pub(crate) struct NodeStart {
@@ -134,7 +134,7 @@ impl NodeServer {
         let mut ready = Vec::new();
         while !self.node.is_done() {
             let has_started = self.node.start_next()?;
-            let until = if has_started { Some(Instant::now()) } else { self.node.deadline() };
+            let until = if has_started { Some(clock::now()) } else { self.node.deadline() };
             self.node.poller.wait(until, &mut ready)?;
             self.node.serve_messages(until, &mut ready)?;
             if ready.contains(&Token::Signal) {

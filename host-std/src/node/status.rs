@@ -2,6 +2,7 @@
 
 use super::jobs::{JobState, Jobs};
 use super::processes::{ProcessEntry, Processes};
+use crate::clock;
 use crate::launch::processes;
 use crate::nodes::node_report::{
     InitWait, JobReport, NodeReport, NodeWait, ReportRequest, RowsWanted,
@@ -72,7 +73,7 @@ impl Status {
 
     /// Records that a message of a rank has arrived: from now on, ranks may wait.
     pub(super) fn note_message(&mut self) {
-        self.stall.note_message(Instant::now());
+        self.stall.note_message(clock::now());
     }
 
     /// True if a further message of a rank changes no deadline.
@@ -161,7 +162,7 @@ impl Status {
         let progress = run.service.progress();
         let (waits_for, progress_ago) = progress.activity(id);
         let (mut waits, more_waits) = progress.waits(id);
-        let now = Instant::now();
+        let now = clock::now();
         let in_init = run.init_wait(id, job).map(|wait| {
             let waits_for = wait.waits_for;
             waits.push(Wait::from(wait));

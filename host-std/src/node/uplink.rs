@@ -2,6 +2,7 @@
 
 use super::earlier::EarlierData;
 use super::processes::Processes;
+use crate::clock;
 use crate::launch::cleanup::guard::Guard;
 use crate::launch::start::launcher::Launcher;
 use crate::link::{RunLink, ToOwnNode};
@@ -331,7 +332,7 @@ impl Uplink {
                 self.sent.outputs_count += 1;
             }
             let Some(merge) = outputs.merge() else { return };
-            merge.release(Instant::now());
+            merge.release(clock::now());
             let first_count = self.sent.merged_count;
             while self.link.takes_output()
                 && let Some(MergedOutput { messages, counts, records }) = merge.take()

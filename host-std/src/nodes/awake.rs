@@ -1,6 +1,7 @@
 //! Clock of a process that may be stopped for a while: by a signal, a debugger, or a batch system that
 //! suspends its job. What others have sent meanwhile is not late, so that time does not count.
 
+use crate::clock;
 use pmi_core::time::Instant as TreeInstant;
 use pmi_std::Clock;
 use std::time::{Duration, Instant};
@@ -23,12 +24,12 @@ impl AwakeClock {
     /// Starts at [`TreeInstant::ZERO`].
     pub(super) fn start() -> Self {
         let (stopped, unreported) = (Duration::ZERO, Duration::ZERO);
-        Self { clock: Clock::start(), looked_at: Instant::now(), stopped, unreported }
+        Self { clock: Clock::start(), looked_at: clock::now(), stopped, unreported }
     }
 
     /// Looks at the clock.
     pub(super) fn now(&mut self) -> TreeInstant {
-        let now = Instant::now();
+        let now = clock::now();
         self.look(now);
         self.at(now)
     }
@@ -50,7 +51,7 @@ impl AwakeClock {
 
     /// Moment of a time of this clock that lies ahead.
     pub(super) fn moment_of(&self, time: TreeInstant) -> Instant {
-        let now = Instant::now();
+        let now = clock::now();
         now + Clock::until(self.at(now), time)
     }
 
@@ -103,6 +104,6 @@ mod tests {
         let now = clock.now();
         let later = now.plus(pmi_core::time::Duration::from_secs(5));
         let moment = clock.moment_of(later);
-        assert!(moment > Instant::now() && moment <= Instant::now() + Duration::from_secs(5));
+        assert!(moment > clock::now() && moment <= clock::now() + Duration::from_secs(5));
     }
 }

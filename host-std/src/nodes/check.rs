@@ -7,6 +7,7 @@ use super::network::{Network, NetworkEvent};
 use super::node::turn;
 use super::start::{NodeServers, StartEvent};
 use super::starter::StarterHost;
+use crate::clock;
 use crate::columns;
 use crate::poller::Poller;
 use crate::settings::NodeSettings;
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Findings of a node server about its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,7 +98,7 @@ impl HostCheck {
         let cannot = |error: io::Error| format!("the hosts cannot be checked ({error})");
         let mut ready = Vec::new();
         loop {
-            self.servers.tick(Instant::now(), &self.poller).map_err(cannot)?;
+            self.servers.tick(clock::now(), &self.poller).map_err(cannot)?;
             while let Some(event) = self.servers.poll_event() {
                 match event {
                     StartEvent::Complete => {
@@ -218,11 +219,11 @@ impl HostCheck {
             if let Some(signal) = signal {
                 self.servers.signal_starters(signal);
             }
-            let until = Instant::now() + END_WITHIN;
+            let until = clock::now() + END_WITHIN;
             let is_over = |servers: &NodeServers| {
                 servers.is_over() && (!is_complete || !servers.network.has_members())
             };
-            while !is_over(&self.servers) && Instant::now() < until {
+            while !is_over(&self.servers) && clock::now() < until {
                 let turned = self
                     .servers
                     .network

@@ -4,6 +4,7 @@ use super::handshake::{FindKey, Handshake, HandshakeError, KeyId, KnownKey};
 use super::key::LinkKey;
 use super::peer_host::ReceivedSegments;
 use super::record::{CONTENT_MAX, RecordError, Records};
+use crate::clock;
 use crate::poller::{Interest, Poller, Token};
 use crate::random::random;
 use crate::server::listen::keep_alive;
@@ -128,7 +129,7 @@ impl Edge {
             has_more: false,
             is_connecting: false,
             is_silent: true,
-            segments: (0, Instant::now()),
+            segments: (0, clock::now()),
             watched: None,
         };
         edge.collect_handshake();
@@ -438,12 +439,12 @@ mod tests {
             edge.send(&[7; 10_000]);
             edge.flush().unwrap();
         }
-        let began = Instant::now();
+        let began = clock::now();
         let (mut asked, mut answers) = (began, 0);
-        while began.elapsed() < 6 * second {
+        while clock::since(began) < 6 * second {
             std::thread::sleep(second / 5);
             edge.flush().unwrap();
-            let answer = edge.poll_answer(Instant::now());
+            let answer = edge.poll_answer(clock::now());
             answers += usize::from(answer.is_some_and(|at| at > asked));
             asked = answer.unwrap_or(asked);
         }

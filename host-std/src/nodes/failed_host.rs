@@ -141,6 +141,7 @@ fn table(failed: &[FailedHost], all: usize, effect: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
 
     #[test]
     fn failed_hosts_are_listed_with_the_output_of_their_starters() {
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn pauses_between_starts_grow_and_their_number_is_bounded() {
-        let (now, pause) = (Instant::now(), Duration::from_secs(60));
+        let (now, pause) = (clock::now(), Duration::from_secs(60));
         let mut host = LateHost::new("a".to_owned(), 1, now);
         assert_eq!(host.retry_at(), None);
         for factor in [1, 2, 4] {

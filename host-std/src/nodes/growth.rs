@@ -7,6 +7,7 @@ use super::network::roster::CANDIDATES;
 use super::start::{NodeServers, StartEvent};
 use super::start_progress::FailedStarts;
 use super::starter::{NodeCommand, Starter, StarterHost};
+use crate::clock;
 use crate::poller::Poller;
 use crate::settings::NodeSettings;
 use pmi_tree::NodeId;
@@ -137,7 +138,7 @@ impl NodeServers {
             return Err("other hosts are being added".to_owned());
         }
         let hosts = self.start_further(names)?;
-        let until = Instant::now() + self.start_timeout();
+        let until = clock::now() + self.start_timeout();
         self.for_hosts.growth = Some(HostGrowth {
             hosts,
             joined: BTreeSet::new(),

@@ -6,6 +6,7 @@ use super::key::RunKey;
 use super::network::{Network, NetworkEvent, NodeNames, delegation};
 use super::relay;
 use super::starter::NODE;
+use crate::clock;
 use crate::launch::null_device;
 use crate::poller::{Poller, Token};
 use crate::settings::nodes::PortRange;
@@ -19,7 +20,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
 /// Defines the command. Starters run it, so the list of commands does not have it.
 pub(crate) fn define() -> Command {
@@ -181,7 +181,7 @@ pub(super) fn turn(network: &mut Network, ready: &[Token], poller: &Poller) -> i
             _ => {}
         }
     }
-    network.tick(Instant::now(), poller)
+    network.tick(clock::now(), poller)
 }
 
 const TO: &str = "to";

@@ -13,6 +13,7 @@ use super::starter::pool::{StarterEnd, StarterPool};
 use super::starter::{NodeCommand, Starter, StarterHost, node_words};
 use crate::admission::secret::{GeneratedSecret, SecretUse};
 use crate::cli::hosts::flux_brokers;
+use crate::clock;
 use crate::launch::cleanup::guard::Guard;
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::poller::{Poller, Token};
@@ -149,7 +150,7 @@ impl NodeServers {
         let delegates: BTreeSet<u32> = plan.delegated.keys().copied().collect();
         let roster = roster.with_delegates(delegates);
         let network = Network::of_head((key, settings.timeout), listener, roster, poller);
-        let patience = (!starter.is_manual()).then(|| Instant::now() + settings.start.timeout);
+        let patience = (!starter.is_manual()).then(|| clock::now() + settings.start.timeout);
         let settings = settings.clone();
         let for_hosts = HostStarter::new((starter, words), keys, relay_to, settings);
         let mut servers = Self {
@@ -174,7 +175,7 @@ impl NodeServers {
     /// Shows the progress of the start on a terminal. Nothing else may be written there meanwhile but the
     /// events of this value.
     pub(crate) fn show_progress(&mut self) {
-        self.progress = StartProgress::new(self.hosts.len(), Instant::now());
+        self.progress = StartProgress::new(self.hosts.len(), clock::now());
     }
 
     /// Waits for the outcome of all starts before it reports those that have failed.
@@ -318,7 +319,7 @@ impl NodeServers {
                     delegation::confirm(&mut self.network, delegate, *node);
                 }
                 let start_timeout = self.start_timeout();
-                self.patience = self.patience.map(|_| Instant::now() + start_timeout);
+                self.patience = self.patience.map(|_| clock::now() + start_timeout);
             }
             NetworkEvent::Attached { node } => {
                 if let Some(attached) =
@@ -410,7 +411,7 @@ impl NodeServers {
         let Some(first) = nodes.first() else { return };
         self.report_delegate(delegate, &format!("{what} '{}'", self.name(*first)));
         nodes.into_iter().for_each(|node| self.take_over(node));
-        let until = Instant::now() + self.start_timeout();
+        let until = clock::now() + self.start_timeout();
         self.patience = self.patience.map(|patience| patience.max(until));
     }
 
@@ -557,7 +558,7 @@ mod tests {
     fn nodes_that_others_do_not_start_in_time_are_started_by_the_head() {
         let poller = Poller::new().unwrap();
         let mut servers = servers(6, false, &poller);
-        let now = Instant::now();
+        let now = clock::now();
         servers.tick(now, &poller).unwrap();
         attach(&mut servers, &[1, 2]);
         assert_eq!((servers.starters.count(), events(&mut servers)), (2, Default::default()));
@@ -584,7 +585,7 @@ mod tests {
         let poller = Poller::new().unwrap();
         for is_patient in [true, false] {
             let mut servers = servers(6, is_patient, &poller);
-            let now = Instant::now();
+            let now = clock::now();
             servers.tick(now, &poller).unwrap();
             servers.fail(2, "no route".to_owned());
             servers.tick(now, &poller).unwrap();
@@ -602,12 +603,12 @@ mod tests {
     fn node_below_one_that_has_failed_is_not_left_out_with_it() {
         let poller = Poller::new().unwrap();
         let mut servers = servers(4, true, &poller);
-        servers.tick(Instant::now(), &poller).unwrap();
+        servers.tick(clock::now(), &poller).unwrap();
         for node in [1, 3, 4] {
             servers.handle_network_event(&NetworkEvent::Joined { node });
         }
         servers.fail(2, "no route".to_owned());
-        servers.tick(Instant::now(), &poller).unwrap();
+        servers.tick(clock::now(), &poller).unwrap();
         assert_eq!(events(&mut servers).1, ["h2"]);
         servers.abandon();
     }
@@ -616,7 +617,7 @@ mod tests {
     fn start_that_has_failed_anyway_takes_no_more_time() {
         let poller = Poller::new().unwrap();
         let mut servers = servers(4, false, &poller);
-        let now = Instant::now();
+        let now = clock::now();
         servers.tick(now, &poller).unwrap();
         attach(&mut servers, &[2]);
         wait(&mut servers, [now, now + PATIENCE + Duration::from_secs(1)], &poller);

@@ -2,6 +2,7 @@
 
 use super::failed_host::FailedHost;
 use super::start::GATHERING;
+use crate::clock;
 use crate::stdio::target::Target;
 use crate::stream::Stream;
 use rustix::termios::isatty;
@@ -44,7 +45,7 @@ impl FailedStarts {
     /// Adds a node without a node server. The first reason counts.
     pub(super) fn note(&mut self, node: u32, why: String) {
         self.reasons.entry(node).or_insert(why);
-        self.since.get_or_insert_with(Instant::now);
+        self.since.get_or_insert_with(clock::now);
     }
 
     /// Adds a node whose node server has not connected in time.

@@ -1,6 +1,7 @@
 //! The end of waits, by a timer of the system.
 
 use super::{Interest, Token, data};
+use crate::clock;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read, retry_on_intr};
@@ -32,11 +33,11 @@ impl Alarm {
         set: &OwnedFd,
     ) -> io::Result<Option<Duration>> {
         let Some(until) = until else { return Ok(None) };
-        if self.at.is_some_and(|at| at <= until) {
+        if self.at.is_some_and(|at| at <= until) && !clock::is_stopped() {
             return Ok(None);
         }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || !self.create(set)? {
+        let left = until.saturating_duration_since(clock::now());
+        if left.is_zero() || clock::is_stopped() || !self.create(set)? {
             return Ok(Some(left));
         }
         if let Some(timer) = &self.timer {
@@ -85,13 +86,13 @@ mod tests {
         let mut poller = Poller::new().unwrap();
         let mut ready = Vec::new();
         for _ in 0..3 {
-            let until = Instant::now() + Duration::from_millis(5);
+            let until = clock::now() + Duration::from_millis(5);
             poller.wait(Some(until), &mut ready).unwrap();
             assert_eq!(ready, [Token::Alarm]);
-            assert!(Instant::now() >= until);
+            assert!(clock::now() >= until);
         }
         // A time that has passed is no reason to set it.
-        let passed = Instant::now();
+        let passed = clock::now();
         poller.wait(Some(passed), &mut ready).unwrap();
         assert_eq!((&ready[..], poller.set.wait.borrow().alarm.at), (&[][..], None));
     }
@@ -100,7 +101,7 @@ mod tests {
     fn alarm_is_set_for_earlier_times_alone() {
         let poller = Poller::new().unwrap();
         let mut alarm = Alarm::default();
-        let soon = Instant::now() + Duration::from_secs(100);
+        let soon = clock::now() + Duration::from_secs(100);
         for (until, at) in [(2, 2), (3, 2), (1, 1), (2, 1)] {
             let until = soon + Duration::from_secs(until);
             assert_eq!(alarm.set(Some(until), &poller.set.main).unwrap(), None);

@@ -1,5 +1,6 @@
 //! Output of ranks for PMIx tools, and input of tools for ranks.
 
+use crate::clock;
 use crate::io::Io;
 use crate::operation::PushResult;
 use crate::report;
@@ -7,7 +8,6 @@ use crate::server::service::Service;
 use crate::stdio::forward::OutputSource;
 use pmi_core::wire::pmix::names::Status;
 use std::rc::Rc;
-use std::time::Instant;
 
 /// Sends tools the output that they have requested of processes that `source` describes, as far as they take
 /// it. Returns true if responses are due.
@@ -18,7 +18,7 @@ pub(crate) fn send(
     take_output((io, service), source);
     let forwarder = &mut io.forwarder;
     let has_sent = forwarder
-        .send(Instant::now(), |session, output| service.pmix_calls().send_output(session, output));
+        .send(clock::now(), |session, output| service.pmix_calls().send_output(session, output));
     while let Some((session, bytes)) = io.forwarder.take_dropped() {
         if let Some(name) = service.pmix_calls().tool_name(session) {
             io.report(report::output_dropped(&name, bytes));
@@ -36,7 +36,7 @@ pub(crate) fn take_output(
     for session in service.pmix_calls().take_closed_tools() {
         io.forwarder.remove_session(session);
     }
-    let now = Instant::now();
+    let now = clock::now();
     for (process, stream, bytes) in io.outputs.take_tapped() {
         if let Some(source) = source(process) {
             io.forwarder.receive(&Rc::new(source), stream, &bytes, now);

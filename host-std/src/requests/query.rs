@@ -3,6 +3,7 @@
 //! They are written from rows, one for each process that was started. On one node the launcher makes them
 //! itself; on several nodes each node makes those of its own, and the head gathers them for each query.
 
+use crate::clock;
 use crate::launch::plan::directives;
 use crate::launch::plan::job::Plan;
 use crate::launch::plan::pmix_spawn;
@@ -55,7 +56,7 @@ impl QuerySnapshot {
         let jobs = jobs.map(|(id, number, plan)| {
             (id, QueriedJob { plan, rows: all.remove(&number).unwrap_or_default() })
         });
-        let left = ends_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let left = ends_at.map(|at| at.saturating_duration_since(clock::now()));
         Self {
             jobs: jobs.collect(),
             memory_bytes: memory_bytes(i32::try_from(std::process::id()).unwrap_or(0)).unwrap_or(0),

@@ -155,6 +155,7 @@ const LISTED_MAX: usize = crate::watch::text::ROWS_MAX;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
 
     fn report(number: u32) -> NodeReport {
         NodeReport { number, jobs: Vec::new() }
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn request_is_complete_with_the_answers_of_all_nodes_that_are_left() {
-        let (mut all, now) = (Collections::default(), Instant::now());
+        let (mut all, now) = (Collections::default(), clock::now());
         let nodes = || [NodeId(1), NodeId(2), NodeId(3)].into_iter();
         let first = all.open(now, Purpose::Progress, nodes()).unwrap();
         assert_eq!(all.open(now, Purpose::Progress, nodes()), None);

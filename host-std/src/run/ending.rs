@@ -1,5 +1,6 @@
 //! The order in which a run on several nodes ends: first failure, its report, and deadlines.
 
+use crate::clock;
 use crate::nodes::failed_host::HostsLeftOut;
 use crate::nodes::message::{FenceNumber, RankGone};
 use crate::settings;
@@ -77,7 +78,7 @@ pub(super) enum EndingEvent {
 
 impl Ending {
     pub(super) fn new(settings: &settings::Ending) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         let limit = settings.timeout;
         Self {
             termination: Termination::default(),
@@ -127,7 +128,7 @@ impl Ending {
 
     /// Holds a report back until [`take_report`](Self::take_report) returns it.
     pub(super) fn hold_report(&mut self, text: String, node: NodeId, outputs: u64) {
-        let until = Instant::now() + REPORT_WITHIN;
+        let until = clock::now() + REPORT_WITHIN;
         self.report = Some(PendingReport { text, node, outputs, until });
     }
 
@@ -136,7 +137,7 @@ impl Ending {
         &mut self,
         has_arrived: impl FnOnce(&PendingReport) -> bool,
     ) -> Option<String> {
-        let now = Instant::now();
+        let now = clock::now();
         let is_due = |report: &mut PendingReport| now >= report.until || has_arrived(report);
         self.report.take_if(is_due).map(|report| report.text)
     }
@@ -144,7 +145,7 @@ impl Ending {
     /// Records that all nodes are asked to terminate their ranks; false if that was done before. They are
     /// killed after `grace` if it is shorter than that of the nodes.
     pub(super) fn begin_terminating(&mut self, grace: Option<Duration>) -> bool {
-        let now = Instant::now();
+        let now = clock::now();
         if let Some(grace) = grace {
             let at = now + grace;
             self.kill_at = Some(self.kill_at.map_or(at, |earlier| earlier.min(at)));
@@ -159,7 +160,7 @@ impl Ending {
             return false;
         }
         (self.give_up_at, self.kill_at) = (None, None);
-        self.leave_at = Some(Instant::now() + LEAVE_WITHIN);
+        self.leave_at = Some(clock::now() + LEAVE_WITHIN);
         true
     }
 

@@ -4,6 +4,7 @@
 use super::spawn::{self, SpawnOrigin};
 use super::{Run, changes, pushes, trace};
 use crate::cli::hosts::allocated;
+use crate::clock;
 use crate::launch::plan::hosts::is_here;
 use crate::launch::plan::spawn_request::SpawnRequest;
 use crate::nodes::failed_host::{FailedHost, LateHost, hosts_not_added, late_host_failed};
@@ -107,7 +108,7 @@ pub(super) fn begin(
     hosts: Vec<(String, u32)>,
     (from, request): (SpawnOrigin, SpawnRequest),
 ) {
-    let deadline = request.timeout().map(|timeout| Instant::now() + timeout);
+    let deadline = request.timeout().map(|timeout| clock::now() + timeout);
     let is_starting = false;
     run.jobs.growth.waiting.push(AddingSpawn { hosts, from, request, deadline, is_starting });
     advance(run);
@@ -276,7 +277,7 @@ pub(super) fn handle_sent(run: &mut Run, from: NodeId, node: u32) {
 /// Records that a new node has the data of all jobs, or needs none.
 fn note_settled(run: &mut Run, node: NodeId) {
     if let Some(Some(host)) = run.jobs.growth.awaited.remove(&node) {
-        trace::report(run, report::late_host(&host.name, host.since.elapsed()));
+        trace::report(run, report::late_host(&host.name, clock::since(host.since)));
     }
 }
 
@@ -342,7 +343,7 @@ pub(super) fn handle_late_failed(run: &mut Run, failed: &FailedHost) {
     let is_ending = run.ending.has_begun();
     let late = &mut run.jobs.growth.late;
     let host = late.iter_mut().find(|host| host.name == failed.name && !is_ending);
-    let next = host.and_then(|host| host.fail(Instant::now(), pause));
+    let next = host.and_then(|host| host.fail(clock::now(), pause));
     if next.is_none() {
         late.retain(|host| host.name != failed.name);
     }

@@ -6,6 +6,7 @@ use super::{
     Run, RunEvent, changes, debuggers, failures, growth, operations, output, pauses, pushes,
     reports, spawn, terminal, tools, trace,
 };
+use crate::clock;
 use crate::launch::signal::{Arrived, Meaning};
 use crate::launch::start::process::ProcessEnd;
 use crate::link::{NodeEvent, ToOwnNode};
@@ -37,7 +38,7 @@ impl Run {
         let mut is_any = false;
         // Output that arrives while its readers are slow waits in the tree, which stops its senders.
         self.link.pause_output(self.io.outputs.is_any_full());
-        self.link.tick(Instant::now(), &self.poller)?;
+        self.link.tick(clock::now(), &self.poller)?;
         while let Some(event) = self.link.poll_event() {
             is_any = true;
             self.apply(RunEvent::Node(event))?;
@@ -152,7 +153,7 @@ impl Run {
             let slots = slots.copied().unwrap_or(1);
             let mut host = LateHost::new(name.clone(), slots, self.reports.began());
             if !is_slow {
-                host.fail(Instant::now(), self.link.start_timeout());
+                host.fail(clock::now(), self.link.start_timeout());
             }
             host
         });
@@ -161,7 +162,7 @@ impl Run {
 
     fn handle_message(&mut self, from: NodeId, message: Option<ToRun>) -> io::Result<()> {
         let Some(node) = self.nodes.get_mut(from) else { return Ok(()) };
-        node.heard_at = Instant::now();
+        node.heard_at = clock::now();
         match message {
             Some(ToRun::Started { job, pids }) => self.handle_starts(from, job, &pids)?,
             Some(ToRun::Ended(ended)) => self.handle_end(from, ended)?,
@@ -281,7 +282,7 @@ impl Run {
         let RankEnded { job, rank, ending, phase, was_over, fence_count, traffic, is_singleton } =
             ended;
         let Some(number) = self.nodes.note_end(from, (job, rank)) else { return Ok(()) };
-        let end = RankEnd { at: Instant::now(), ending, phase, was_over, traffic, is_singleton };
+        let end = RankEnd { at: clock::now(), ending, phase, was_over, traffic, is_singleton };
         self.summary.note_end(number, end);
         if self.has_terminal((job, rank)) {
             // Its last output is meant for a terminal that is still its own.
@@ -351,7 +352,7 @@ impl Run {
         let failure = NodeLoss {
             host: state.host.clone(),
             ranks: self.nodes.ranks(node, 0),
-            silent_for: state.heard_at.elapsed(),
+            silent_for: clock::since(state.heard_at),
             why: why.to_owned(),
             output: self.link.output_of(node.0).unwrap_or_default(),
         };
@@ -497,7 +498,7 @@ impl Run {
     }
 
     fn handle_interrupt(&mut self, arrived: Arrived) {
-        let interrupt = self.ending.termination.interrupt(Instant::now(), arrived);
+        let interrupt = self.ending.termination.interrupt(clock::now(), arrived);
         let signal = arrived.signal.as_raw();
         match interrupt {
             Interrupt::Repeated => return,

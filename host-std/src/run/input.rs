@@ -1,6 +1,7 @@
 //! Standard input of a run on several nodes: the head reads it, and sends it to the nodes of its readers.
 
 use super::terminal::HeadTerminal;
+use crate::clock;
 use crate::poller::{Interest, Poller, Token};
 use crate::settings::output::StdinTo;
 use crate::stdio::source::{CHUNK, Source, SourceRead};
@@ -102,7 +103,7 @@ impl HeadInput {
                 }
                 SourceRead::End => due.push((reader.node, NodeInput::End)),
                 SourceRead::Later => waits = true,
-                SourceRead::Elsewhere => self.retry_at = Some(Instant::now() + RETRY),
+                SourceRead::Elsewhere => self.retry_at = Some(clock::now() + RETRY),
                 // The slowest reader is served first.
                 SourceRead::Full => {}
             }
@@ -130,7 +131,7 @@ impl HeadInput {
         match poller.rewatch(Token::Source, source.fd(), change) {
             // A device that the poller does not support.
             Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
-                self.retry_at = Some(Instant::now() + RETRY);
+                self.retry_at = Some(clock::now() + RETRY);
                 Ok(())
             }
             other => other,

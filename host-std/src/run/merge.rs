@@ -182,6 +182,7 @@ const ELSEWHERE_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
     use crate::nodes::node_report::InitWait;
     use crate::watch::table::Phase;
     use std::time::Duration;
@@ -276,7 +277,7 @@ mod tests {
     fn progress_of_one_node_ends_the_standstill_of_all() {
         let secs = Duration::from_secs;
         let (mut one, mut two) = (report(Vec::new()), report(Vec::new()));
-        let now = Instant::now();
+        let now = clock::now();
         let found = |one: &NodeReport, two: &NodeReport| standstill(now, [one, two].into_iter());
         let standstill =
             |one: &NodeReport, two: &NodeReport| found(one, two).map(|found| now - found.since);

@@ -55,6 +55,7 @@ mod terminal;
 mod tools;
 mod trace;
 
+use crate::clock;
 use crate::io::Io;
 use crate::launch::plan::job::Plan;
 use crate::launch::signal::{Arrived, Meaning};
@@ -340,7 +341,7 @@ impl Run {
             self.flush()?;
         }
         // What was handled may have been the last but output: the wait that follows has its deadline.
-        self.check_delivery(Instant::now());
+        self.check_delivery(clock::now());
         self.flush()
     }
 

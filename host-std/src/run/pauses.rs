@@ -2,6 +2,7 @@
 
 use super::Run;
 use super::trace;
+use crate::clock;
 use crate::report;
 use crate::verdict::PausedNode;
 use pmi_tree::NodeId;
@@ -91,7 +92,7 @@ pub(super) fn note(run: &mut Run, node: NodeId, is_paused: bool) {
     if run.nodes.get(node).is_none_or(|state| state.is_lost) {
         return;
     }
-    let now = Instant::now();
+    let now = clock::now();
     let since = now.checked_sub(run.link.timeout()).unwrap_or(now);
     run.reports.pauses.note(node, is_paused.then_some(since), now);
     // Time in which ranks were stopped is no time in which they made no progress.
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn pauses_that_begin_and_end_together_are_one_report_each() {
-        let (mut pauses, now) = (Pauses::default(), Instant::now());
+        let (mut pauses, now) = (Pauses::default(), clock::now());
         let [one, two, three] = [1, 2, 3].map(NodeId);
         let second = Duration::from_secs(1);
         for node in [one, two] {

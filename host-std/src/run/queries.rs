@@ -1,6 +1,7 @@
 //! Queries of PMIx clients and tools for processes: all nodes are asked for the state of theirs.
 
 use super::{Run, tools};
+use crate::clock;
 use crate::nodes::message::ToNode;
 use crate::operation::{Asker, ControlMessage, OperationReply, ProcessRow};
 use pmi_core::ids::SessionId;
@@ -101,7 +102,7 @@ impl Queries {
 /// Accepts a query.
 pub(super) fn open(run: &mut Run, query: Query) {
     run.clients.queries.waiting.push(query);
-    check(run, Instant::now());
+    check(run, clock::now());
 }
 
 /// Has the nodes execute job control, and answers its requester then.
@@ -113,7 +114,7 @@ pub(super) fn control(run: &mut Run, from: QueryOrigin, message: ControlMessage)
 /// Handles the state of the processes of a node.
 pub(super) fn handle_rows(run: &mut Run, from: NodeId, number: u32, rows: Vec<ProcessRow>) {
     run.clients.queries.add(from, number, rows);
-    check(run, Instant::now());
+    check(run, clock::now());
 }
 
 /// Answers the queries that wait for no node any more, and asks for the next ones.
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn later_queries_wait_for_a_later_state() {
-        let (mut all, now) = (Queries::default(), Instant::now());
+        let (mut all, now) = (Queries::default(), clock::now());
         let nodes = || [NodeId(1), NodeId(2)].into_iter();
         assert_eq!(all.ask(now, nodes()), None);
         all.waiting.push(query(1));

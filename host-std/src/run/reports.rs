@@ -5,6 +5,7 @@ use super::collection::{Collection, Collections, Purpose};
 use super::merge::{self, Reported};
 use super::pauses::{self, Pauses};
 use super::trace::{self, HeadTrace};
+use crate::clock;
 use crate::control::stack::StackReport;
 use crate::control::status_server::StatusServer;
 use crate::launch::start::gdb::GdbPanes;
@@ -51,7 +52,7 @@ impl Reports {
         is_watched_by_user: bool,
         trace: Option<HeadTrace>,
     ) -> Self {
-        let began = Instant::now();
+        let began = clock::now();
         Self {
             stall: Stall::new(settings),
             began,
@@ -81,12 +82,12 @@ impl Reports {
 
     /// Restarts the measurement of stalls.
     pub(super) fn excuse_stall(&mut self) {
-        self.stall.excuse(Instant::now());
+        self.stall.excuse(clock::now());
     }
 
     /// Schedules a report of ranks that still run after the user has requested the end.
     pub(super) fn remind_later(&mut self) {
-        self.remind_at = Some(Instant::now() + REMINDER);
+        self.remind_at = Some(clock::now() + REMINDER);
     }
 
     /// Stops waiting for the answers of a node that is lost.
@@ -115,7 +116,7 @@ pub(super) fn request_reports(run: &mut Run, purpose: Purpose) {
         _ => there.map(|(node, _)| node).collect(),
     };
     let is_for_all = !matches!(purpose, Purpose::Missing { .. });
-    let (now, nodes) = (Instant::now(), asked.iter().copied());
+    let (now, nodes) = (clock::now(), asked.iter().copied());
     if asked.is_empty()
         && let Purpose::Interrupt { report } = purpose
     {
@@ -182,7 +183,7 @@ fn check_progress_line(run: &mut Run, now: Instant) {
 }
 
 fn check_collections(run: &mut Run) -> io::Result<()> {
-    while let Some(done) = run.reports.collections.take_done(Instant::now()) {
+    while let Some(done) = run.reports.collections.take_done(clock::now()) {
         handle_collection(run, done)?;
     }
     Ok(())
@@ -245,7 +246,7 @@ fn handle_collection(run: &mut Run, done: Collection) -> io::Result<()> {
         }
         Purpose::Clients => {
             let table = table(run, &reports);
-            run.reports.socket.set_answer(Instant::now(), &table);
+            run.reports.socket.set_answer(clock::now(), &table);
             run.reports.socket.resume(&run.poller)?;
         }
     }
@@ -258,7 +259,7 @@ fn check_progress(run: &mut Run, reports: &[(NodeId, NodeReport)]) {
     if !run.nodes.have_started() || run.reports.pauses.is_any() {
         run.reports.excuse_stall();
     }
-    let now = Instant::now();
+    let now = clock::now();
     // Progress of one job may end a wait of another.
     let found = merge::standstill(now, reports.iter().map(|(_, report)| report));
     let found = found.filter(|_| !run.ending.termination.has_failed());
@@ -289,7 +290,7 @@ fn table(run: &Run, reports: &[(NodeId, NodeReport)]) -> Table {
         version: table::VERSION,
         pid: std::process::id(),
         host: run.plan(0).host.clone(),
-        seconds: seconds(run.reports.began.elapsed()),
+        seconds: seconds(clock::since(run.reports.began)),
         idle_nodes: idle_nodes.collect(),
         jobs: jobs.iter().map(|job| job_row(run, *job, reports)).collect(),
     }
@@ -325,7 +326,7 @@ fn node_row(
 ) -> Option<JobNode> {
     let state = run.nodes.get(node)?;
     let has_answered = reports.iter().any(|(other, _)| *other == node);
-    let paused = run.reports.pauses.since(node).map(|since| seconds(since.elapsed()));
+    let paused = run.reports.pauses.since(node).map(|since| seconds(clock::since(since)));
     Some(JobNode {
         host: state.host.clone(),
         ranks,
@@ -336,14 +337,14 @@ fn node_row(
             () if has_answered || run.ending.is_leaving() => NodeLink::Connected,
             () => NodeLink::Silent,
         },
-        last_message_seconds: Some(seconds(state.heard_at.elapsed())),
+        last_message_seconds: Some(seconds(clock::since(state.heard_at))),
         paused_seconds: paused.filter(|_| !state.is_lost),
     })
 }
 
 /// Serves the status socket and its clients.
 pub(super) fn serve_status(run: &mut Run, token: Token) -> io::Result<()> {
-    let now = Instant::now();
+    let now = clock::now();
     match token {
         Token::StatusClient(number) => run.reports.socket.serve(number, &run.poller),
         _ if run.reports.socket.wants_answer(now) => {

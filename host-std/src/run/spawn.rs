@@ -5,6 +5,7 @@
 
 use super::growth::{self, HeadGrowth};
 use super::{Run, debuggers, names, tools, trace};
+use crate::clock;
 use crate::launch::plan::debugger_daemons::place_daemons;
 use crate::launch::plan::hosts::RunHosts;
 use crate::launch::plan::job::{App, Plan};
@@ -192,7 +193,7 @@ pub(super) fn handle(
     let forwards = directives.forwards;
     let mut daemons = request.daemons.is_some().then(|| request.clone());
     let preputs = request.preputs.clone();
-    let deadline = request.timeout().map(|timeout| Instant::now() + timeout);
+    let deadline = request.timeout().map(|timeout| clock::now() + timeout);
     let room = run.link.ranks_max().saturating_sub(run.nodes.rank_count());
     let resolved = request.resolve_on(known, room);
     let (parts, commands) = match resolved {
@@ -249,7 +250,7 @@ pub(super) fn handle(
         // The library of a tool writes output of request 0 to its own streams.
         let (sources, delivery) = (vec![(id, None)], OutputDelivery::default());
         let pull = OutputPull { sources, streams: forwards, reference: 0, delivery };
-        run.io.forwarder.add(asked.session, pull, Instant::now());
+        run.io.forwarder.add(asked.session, pull, clock::now());
     }
     tools::add_job(run, id, &plan);
     run.operations.add_job(Rc::clone(&places));

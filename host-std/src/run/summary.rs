@@ -1,5 +1,6 @@
 //! Records of the start and end of every rank.
 
+use crate::clock;
 use crate::launch::plan::job::Plan;
 use crate::numbers::index;
 use crate::run_report::file::ResultFile;
@@ -30,7 +31,7 @@ impl Summary {
     pub(super) fn new(settings: &settings::Ending) -> Result<Self, String> {
         let times = RunTimes {
             began_at: SystemTime::now(),
-            began: Instant::now(),
+            began: clock::now(),
             all_started: None,
             first_end: None,
             last_end: None,
@@ -47,13 +48,13 @@ impl Summary {
     }
 
     pub(super) fn enter_start(&mut self, plan: Rc<Plan>, rank: u32, pid: i32) {
-        let started = Instant::now();
+        let started = clock::now();
         self.rows.push(RankSummary { plan, rank, pid, started, end: None });
     }
 
     /// Records that all ranks of the first job were started.
     pub(super) fn note_all_started(&mut self) {
-        self.times.all_started = Some(Instant::now());
+        self.times.all_started = Some(clock::now());
     }
 
     /// Records the report of a failure; only the first one is kept.

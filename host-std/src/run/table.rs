@@ -1,5 +1,6 @@
 //! Nodes of a run and the ranks of its jobs, as the head knows them.
 
+use crate::clock;
 use crate::launch::plan::local_ranks::LocalRanks;
 use crate::numbers::index;
 use crate::placement::{NodeLoad, PlacedHosts};
@@ -382,7 +383,7 @@ impl NodeState {
             outputs_total: None,
             is_lost: false,
             is_new: false,
-            heard_at: Instant::now(),
+            heard_at: clock::now(),
         }
     }
 
@@ -394,7 +395,7 @@ impl NodeState {
     /// Records that this many batches have arrived, in a message of any node.
     pub(super) fn note_batches(&mut self, count: u64) {
         self.batches_count = self.batches_count.max(count);
-        self.heard_at = Instant::now();
+        self.heard_at = clock::now();
     }
 
     /// Records the line of the node with this number; false if it has arrived before.

@@ -5,6 +5,7 @@ use super::queries::{self, Query, QueryOrigin};
 use super::spawn::{HeadJobs, SpawnOrigin};
 use super::table::{NodeTable, RemoteProcess};
 use super::{Run, debuggers, names, pushes, spawn};
+use crate::clock;
 use crate::io::Io;
 use crate::launch::plan::job::Plan;
 use crate::launch::plan::spawn_request::SpawnRequest;
@@ -93,7 +94,7 @@ pub(super) fn settle(run: &mut Run) -> io::Result<()> {
 pub(super) fn tick(run: &mut Run, now: Instant) -> io::Result<()> {
     let Run { clients, link, poller, .. } = run;
     clients.listeners.tick(now, poller, &mut |path| link.guard_file(path))?;
-    if run.clients.server.service.tick(Instant::now(), &run.poller)? {
+    if run.clients.server.service.tick(clock::now(), &run.poller)? {
         settle(run)?;
     }
     run.io.check_rejections(now);
@@ -237,7 +238,7 @@ impl ClientHost for Run {
 
     fn pull(&mut self, session: SessionId, pull: OutputPull) -> Option<u64> {
         take_output(self);
-        Some(self.io.forwarder.add(session, pull, Instant::now()))
+        Some(self.io.forwarder.add(session, pull, clock::now()))
     }
 
     fn withdraw(&mut self, session: SessionId, number: u64) -> bool {

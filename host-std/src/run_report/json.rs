@@ -16,6 +16,7 @@
 //! `bytes_out` (on its PMI connection, from the view of the launcher). Unobserved values are `null`.
 
 use super::{RankEnd, RankSummary, RunOutcome};
+use crate::clock;
 use crate::launch::plan::job::Plan;
 use crate::launch::signal;
 use crate::launch::start::process::ProcessEnd;
@@ -100,7 +101,7 @@ struct SignalReport {
 impl<'a> RunReport<'a> {
     fn new(outcome: &RunOutcome<'a>) -> Self {
         let RunOutcome { exit_code, failure, times, rows } = *outcome;
-        let now = Instant::now();
+        let now = clock::now();
         let mut jobs: Vec<JobReport<'a>> = Vec::new();
         for row in rows {
             let Plan { kvsname, spawner, host, .. } = &*row.plan;

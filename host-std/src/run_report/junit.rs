@@ -7,10 +7,11 @@
 
 use super::text::how;
 use super::{RankSummary, RunOutcome};
+use crate::clock;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 use quick_xml::writer::Writer;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The report as text.
 ///
@@ -60,7 +61,7 @@ fn of_run(outcome: &RunOutcome<'_>) -> TestSuite {
         (code, None) => CaseVerdict::Failed(format!("the exit code is {code}")),
     };
     let host = outcome.rows.first().map(|row| row.plan.host.clone()).unwrap_or_default();
-    let time = Instant::now().saturating_duration_since(outcome.times.began);
+    let time = clock::now().saturating_duration_since(outcome.times.began);
     let (class, name) = ("pmi-host".to_owned(), "run".to_owned());
     TestSuite { name: "run".to_owned(), host, cases: vec![TestCase { class, name, time, verdict }] }
 }

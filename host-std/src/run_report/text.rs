@@ -1,6 +1,7 @@
 //! Ends of ranks as text for users: ranks with the same end share a line.
 
 use super::{RankEnd, RankSummary, RunOutcome};
+use crate::clock;
 use crate::launch::start::process::ProcessEnd;
 use crate::report::ended;
 use crate::verdict::PmiPhase;
@@ -43,7 +44,7 @@ pub(crate) fn summary(outcome: &RunOutcome<'_>) -> String {
         .map(|(count, how)| format!("{count} {how}"))
         .collect();
     let separator = if kinds.is_empty() { "" } else { ": " };
-    let time = times.began.elapsed().as_secs_f64();
+    let time = clock::since(times.began).as_secs_f64();
     line(format!("{text}{separator}{}; exit code {exit_code} after {time:.2} s", kinds.join(", ")))
 }
 
@@ -102,15 +103,16 @@ pub(crate) fn apart(what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
     use crate::launch::plan::job::tests::plan;
     use crate::run_report::RunTimes;
     use crate::server::flush::Traffic;
     use std::rc::Rc;
-    use std::time::{Instant, SystemTime};
+    use std::time::SystemTime;
 
     #[test]
     fn ranks_that_ended_alike_are_in_one_line() {
-        let began = Instant::now();
+        let began = clock::now();
         let times = RunTimes {
             began_at: SystemTime::now(),
             began,
@@ -125,9 +127,9 @@ mod tests {
             plan: Rc::clone(&plan),
             rank,
             pid: 1,
-            started: Instant::now(),
+            started: clock::now(),
             end: Some(RankEnd {
-                at: Instant::now(),
+                at: clock::now(),
                 ending,
                 phase,
                 was_over,

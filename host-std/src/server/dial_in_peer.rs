@@ -8,6 +8,7 @@ use crate::admission::Socket;
 use crate::admission::limits::GuessLimit;
 use crate::admission::munge::{CredentialRejection, CredentialRequest};
 use crate::admission::pending::Pending;
+use crate::clock;
 use crate::server::pmix::heap::PmixHeap;
 use crate::trace::{TraceSource, redacted};
 use pmi_core::auth::Challenge;
@@ -61,7 +62,7 @@ impl Unauthenticated {
             Served::Broken(PeerError::Unproven, _) => match self.rejections.remove(&id) {
                 Some(CredentialRejection::Unverified(why)) => Some(why),
                 rejection => {
-                    self.guesses.note_wrong(Instant::now());
+                    self.guesses.note_wrong(clock::now());
                     match rejection {
                         Some(CredentialRejection::Invalid(why)) => Some(why),
                         _ => Some(nonsense(PeerError::Unproven, b"")),

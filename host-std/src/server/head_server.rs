@@ -3,6 +3,7 @@
 
 use super::name_lookups::{self, ClientRequest, NameLookups};
 use super::service::Service;
+use crate::clock;
 use crate::launch::plan::job::Plan;
 use crate::launch::plan::local_ranks::LocalRanks;
 use crate::operation::{Asker, ForwardedMessage, NameAnswerMessage, NameMessage};
@@ -15,7 +16,6 @@ use pmi_tree::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
-use std::time::Instant;
 
 /// Server of the head.
 pub(crate) struct HeadServer {
@@ -177,7 +177,7 @@ impl HeadServer {
 
     /// Forgets lookups that have waited long enough; their nodes have answered them.
     fn drop_expired(&mut self) {
-        self.lookups.take_expired(Instant::now());
+        self.lookups.take_expired(clock::now());
     }
 }
 

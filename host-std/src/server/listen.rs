@@ -2,6 +2,7 @@
 
 use crate::admission::Policy;
 use crate::admission::gate::{Arrival, TcpGate};
+use crate::clock;
 use crate::poller::{Interest, Poller, Token};
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay,
@@ -62,7 +63,7 @@ impl Listener {
 
     /// Stops accepting for a moment.
     fn pause(&mut self, poller: &Poller) -> io::Result<()> {
-        if self.paused_until.replace(Instant::now() + PAUSE).is_none() {
+        if self.paused_until.replace(clock::now() + PAUSE).is_none() {
             poller.remove(self.token, &self.socket)?;
         }
         Ok(())

@@ -2,6 +2,7 @@
 //! those lookups of PMIx clients among them that wait for a publication.
 
 use super::pmix::heap::PmixHeap;
+use crate::clock;
 use crate::operation::NameAnswerMessage;
 use pmi_core::ids::ProcId;
 use pmi_core::server::pmix::{ForwardedRequest, NamesReply};
@@ -85,7 +86,7 @@ impl<O> NameLookups<O> {
         server: &mut NamesHolder,
         answers: &mut Vec<(O, NameAnswerMessage)>,
     ) {
-        let now = Instant::now();
+        let now = clock::now();
         for lookup in std::mem::take(&mut self.waiting) {
             match lookup.is_over(now) {
                 true => self.waiting.push(lookup),
@@ -107,7 +108,7 @@ impl<O> NameLookups<O> {
             }
             NamesReply::Wait { seconds } => {
                 let limit = seconds.map(Duration::from_secs);
-                let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+                let until = limit.and_then(|limit| clock::now().checked_add(limit));
                 let deadline = lookup.deadline.or(until);
                 self.waiting.push(WaitingLookup { deadline, ..lookup });
             }

@@ -1,6 +1,7 @@
 //! Protocol server of all jobs, and its connections.
 
 use crate::admission::{EVICTED, peer};
+use crate::clock;
 use crate::launch::environment::rank_variables;
 use crate::launch::plan::job::Plan;
 use crate::poller::{Poller, Token};
@@ -417,7 +418,7 @@ impl Service {
         let Some((connection, snapshots)) = self.connections.get_with_snapshots(id.0) else {
             return Ok(());
         };
-        let moment = Instant::now();
+        let moment = clock::now();
         if connection.is_unauthenticated && self.unauthenticated.guesses.is_paused(moment) {
             self.unauthenticated.pending.hold(id);
             return connection.hold(Token::Link(id.0), poller);
@@ -594,7 +595,7 @@ impl Service {
     /// deadlines.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let later = self.may_time_out().then(|| self.server.poll_timeout()).flatten();
-        let later = later.map(|later| Instant::now() + Clock::until(self.clock.now(), later));
+        let later = later.map(|later| clock::now() + Clock::until(self.clock.now(), later));
         later.into_iter().chain(self.unauthenticated.held_until()).min()
     }
 

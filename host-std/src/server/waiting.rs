@@ -3,6 +3,7 @@
 use super::event::printable;
 use super::pmix::heap::PmixHeap;
 use super::pmix::tools::Tools;
+use crate::clock;
 use crate::trace::{Last, Tracer};
 use crate::watch::table::{Elsewhere, WAITS_MAX, Wait, WaitCondition, seconds};
 use pmi_core::ids::{JobId, ProcId, Rank};
@@ -118,7 +119,7 @@ impl ProgressView<'_> {
             Some(progress_at.into_iter().fold(waits_since?, Ord::max))
         });
         let lasts = self.clock.now().since({ since }.min()?).as_micros();
-        Instant::now().checked_sub(Duration::from_micros(lasts))
+        clock::now().checked_sub(Duration::from_micros(lasts))
     }
 
     /// Time since the first rank of this node in a job began to wait, of those that wait, and since the last

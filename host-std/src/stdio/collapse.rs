@@ -4,6 +4,7 @@
 //! alone. Who the sources are, and where their lines go, is known to [`Gather`](super::gather::Gather) for
 //! ranks, and to [`LineMerge`](super::merge::LineMerge) for nodes.
 
+use crate::clock;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -106,7 +107,7 @@ impl<L, F> Collapse<L, F> {
             None => self.silent_count += 1,
         }
         if self.pending_count == 0 {
-            self.all_there_at.get_or_insert_with(Instant::now);
+            self.all_there_at.get_or_insert_with(clock::now);
             self.overdue_at = self.oldest().and_then(|line| self.due_at(&line));
         }
     }
@@ -114,9 +115,9 @@ impl<L, F> Collapse<L, F> {
     /// No further sources will be opened.
     pub(crate) fn expect_no_more(&mut self) {
         self.silent_count -= std::mem::take(&mut self.pending_count);
-        self.all_there_at.get_or_insert_with(Instant::now);
+        self.all_there_at.get_or_insert_with(clock::now);
         // Due at once, so that `release` is called.
-        self.overdue_at = (!self.is_empty()).then(Instant::now);
+        self.overdue_at = (!self.is_empty()).then(clock::now);
     }
 
     /// Queues a line that a source has written at this time.
@@ -285,7 +286,7 @@ impl<L, F> Collapse<L, F> {
             since = Some(since.map_or(line.head.since, |since| since.min(line.head.since)));
             data.push(line.data);
         }
-        let since = since.unwrap_or_else(Instant::now);
+        let since = since.unwrap_or_else(clock::now);
         Group { sources: heads.into_iter().collect(), line: text, since, data, followers }
     }
 
@@ -357,7 +358,7 @@ mod tests {
     fn written(lines: &[(u32, &str)]) -> (Collapse, Instant) {
         let mut collapse = Collapse::new(3, Some(WAIT));
         (0..3).for_each(|rank| collapse.open(rank));
-        let now = Instant::now();
+        let now = clock::now();
         for (rank, text) in lines {
             text.bytes().for_each(|letter| collapse.push(*rank, (&[letter], ()), now));
         }
@@ -417,7 +418,7 @@ mod tests {
 
     #[test]
     fn ranks_are_not_given_up_while_others_are_being_started() {
-        let (mut collapse, now) = (Collapse::new(2, Some(WAIT)), Instant::now());
+        let (mut collapse, now) = (Collapse::new(2, Some(WAIT)), clock::now());
         collapse.open(0);
         collapse.push(0, (b"a", ()), now);
         assert_eq!(released(&mut collapse, now + 9 * WAIT), "");
@@ -429,7 +430,7 @@ mod tests {
 
     #[test]
     fn rank_that_starts_although_no_more_were_expected_is_waited_for() {
-        let (mut collapse, now) = (Collapse::new(2, Some(WAIT)), Instant::now());
+        let (mut collapse, now) = (Collapse::new(2, Some(WAIT)), clock::now());
         collapse.open(0);
         collapse.expect_no_more();
         collapse.open(1);
@@ -464,7 +465,7 @@ mod tests {
 
     #[test]
     fn data_that_follows_a_line_goes_out_behind_it() {
-        let (mut collapse, now) = (Collapse::new(2, Some(WAIT)), Instant::now());
+        let (mut collapse, now) = (Collapse::new(2, Some(WAIT)), clock::now());
         (0..2).for_each(|source| collapse.open(source));
         assert!(!collapse.follow(1, || "no line waits"));
         collapse.push(0, (b"a", 'x'), now);

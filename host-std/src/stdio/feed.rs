@@ -1,6 +1,7 @@
 //! One source, several readers, each at its own pace.
 
 use super::source::{CHUNK, Source, SourceRead};
+use crate::clock;
 use crate::poller::{Interest, Poller, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -126,7 +127,7 @@ impl Feed {
                 reader.watch(process, false, poller)?;
                 match later {
                     SourceRead::Full => self.is_full = true,
-                    SourceRead::Elsewhere => self.retry_at = Some(Instant::now() + RETRY),
+                    SourceRead::Elsewhere => self.retry_at = Some(clock::now() + RETRY),
                     _ => self.watch(true, poller)?,
                 }
             }
@@ -164,7 +165,7 @@ impl Feed {
         match poller.rewatch(Token::Source, self.source.fd(), change) {
             // A device that the poller does not support.
             Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
-                self.retry_at = Some(Instant::now() + RETRY);
+                self.retry_at = Some(clock::now() + RETRY);
                 Ok(())
             }
             other => other,

@@ -6,6 +6,7 @@ use super::collapse::{Collapse, Group};
 use super::label::{Labels, RankNodes};
 use super::outlet::{Outlet, Writer};
 use super::pattern::PatternError;
+use crate::clock;
 use crate::numbers::number;
 use crate::settings::Output;
 use crate::stream::Stream;
@@ -130,7 +131,7 @@ impl Gather {
         (text, held): (&[u8], Duration),
         outlet: &mut Outlet,
     ) {
-        let (writer, now) = (Writer::Rank(seat, stream), Instant::now());
+        let (writer, now) = (Writer::Rank(seat, stream), clock::now());
         let since = now.checked_sub(held).unwrap_or(now);
         let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
         for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -153,7 +154,7 @@ impl Gather {
         lines.release_source(seat.rank, |group| {
             put(outlet, &self.labels, (stream, seat.group), &group);
         });
-        let label = self.labels.text(seat.group, &[seat.rank], Instant::now());
+        let label = self.labels.text(seat.group, &[seat.rank], clock::now());
         outlet.put(Writer::Rank(seat, stream), label.as_bytes(), text);
     }
 
@@ -175,7 +176,7 @@ impl Gather {
     /// Hands out the lines of a job that need not wait any longer.
     pub(crate) fn release(&mut self, key: (Stream, u32), outlet: &mut Outlet) {
         if let Some(lines) = self.lines.get_mut(&key) {
-            lines.release(Instant::now(), |group| put(outlet, &self.labels, key, &group));
+            lines.release(clock::now(), |group| put(outlet, &self.labels, key, &group));
         }
     }
 
@@ -230,7 +231,7 @@ fn put(
     if outlet.is_of_node() {
         outlet.put_shared((group, stream), &lines.sources, (&lines.line, lines.since));
     } else {
-        let label = labels.text(group, &lines.sources, Instant::now());
+        let label = labels.text(group, &lines.sources, clock::now());
         let writer = Writer::Rank(StreamOwner { group, rank }, stream);
         outlet.put(writer, label.as_bytes(), &lines.line);
     }

@@ -1,5 +1,6 @@
 //! Keys that interrupt the launcher while all keys go to a rank with a terminal.
 
+use crate::clock;
 use rustix::process::{Signal, getpid, kill_process};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ pub(crate) struct InterruptKeys(VecDeque<Instant>);
 impl InterruptKeys {
     /// Looks for the third Ctrl-C within a second, which interrupts the launcher.
     pub(crate) fn check(&mut self, typed: &[u8]) {
-        let now = Instant::now();
+        let now = clock::now();
         self.0.extend(typed.iter().filter(|byte| **byte == CTRL_C).map(|_| now));
         self.0.retain(|at| now - *at < Duration::from_secs(1));
         if self.0.len() >= INTERRUPTS {

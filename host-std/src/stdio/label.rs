@@ -2,6 +2,7 @@
 
 use super::StreamOwner;
 use super::pattern::{Pattern, PatternError, PatternValues};
+use crate::clock;
 use crate::numbers::index;
 use crate::placement::PlacedHosts;
 use crate::settings::Output;
@@ -36,13 +37,13 @@ impl Labels {
             pattern: settings.label.as_deref().map(Pattern::parse).transpose()?,
             timestamps: settings.timestamps,
             nodes,
-            started: Instant::now(),
+            started: clock::now(),
         })
     }
 
     /// No labels.
     pub(crate) fn none() -> Self {
-        let (nodes, started) = (RankNodes::One(String::new()), Instant::now());
+        let (nodes, started) = (RankNodes::One(String::new()), clock::now());
         Self { pattern: None, timestamps: false, nodes, started }
     }
 
@@ -68,7 +69,7 @@ impl Labels {
         StreamOwner { group, rank }: StreamOwner,
         width: usize,
     ) -> String {
-        let secs = self.started.elapsed().as_secs();
+        let secs = clock::since(self.started).as_secs();
         self.filled_in(pattern, (group, &[rank]), (secs, width))
     }
 
@@ -151,7 +152,7 @@ mod tests {
         let settings = Output { label: Some("%r %p %h".to_owned()), ..Output::default() };
         let nodes = RankNodes::several(&Rc::new(placed("a:2,b:1,c:1", 4)));
         let labels = Labels::new(&settings, nodes).unwrap();
-        let text = |written_by: &[u32]| labels.text(0, written_by, Instant::now());
+        let text = |written_by: &[u32]| labels.text(0, written_by, clock::now());
         assert_eq!((text(&[1]), text(&[0, 1, 3])), ("1 0 a".into(), "0-1,3 0,2 a,c".into()));
     }
 }

@@ -9,6 +9,7 @@
 use super::collapse::{Collapse, Group};
 use super::record::{OutputRecord, TextPlace};
 use super::record_queue::RecordQueue;
+use crate::clock;
 use crate::placement::PlacedHosts;
 use crate::stream::Stream;
 use pmi_tree::{ChildMessage, NodeId, TreeConfig};
@@ -179,7 +180,7 @@ impl LineMerge {
 
     /// Takes records of a source: of a child, or of this node.
     pub(crate) fn add(&mut self, from: NodeId, batch: MergeBatch, records: &[u8]) {
-        let (uses, now) = (Rc::new(()), Instant::now());
+        let (uses, now) = (Rc::new(()), clock::now());
         let mut rest = records;
         while let Some(record) = OutputRecord::next(&mut rest) {
             match record {

@@ -3,6 +3,7 @@
 use super::StreamOwner;
 use super::record::{OutputRecord, TEXT_BYTES, TextPlace};
 use super::target::Target;
+use crate::clock;
 use crate::stream::Stream;
 use pmi_host_base::exit;
 use pmi_host_base::ranges::Ranks;
@@ -250,7 +251,7 @@ impl Outlet {
     }
 
     fn defer(&mut self, writer: Writer, label: &[u8], text: &[u8]) {
-        let now = Instant::now();
+        let now = clock::now();
         self.deferred_since.get_or_insert(now);
         self.deferred_until.get_or_insert(now + self.patience);
         self.deferred_bytes += text.len();
@@ -284,7 +285,7 @@ impl Outlet {
             self.deferred_bytes -= text.len();
             self.put_now(writer, &label, &text);
         }
-        let begun_at = (!self.deferred.is_empty()).then(Instant::now);
+        let begun_at = (!self.deferred.is_empty()).then(clock::now);
         self.deferred_since = begun_at;
         self.deferred_until = begun_at.map(|now| now + self.patience);
     }
@@ -441,7 +442,7 @@ impl Outlet {
             return;
         };
         let Some(positions) = &mut self.positions else { return };
-        let held_ms = u32::try_from(since.elapsed().as_millis()).unwrap_or(u32::MAX);
+        let held_ms = u32::try_from(clock::since(since).as_millis()).unwrap_or(u32::MAX);
         let is_whole = text.len() <= TEXT_BYTES;
         for text in text.chunks(TEXT_BYTES) {
             let places = positions.advance((job, stream), &ranks, text.len());
@@ -705,7 +706,7 @@ mod tests {
         let mut outlet = put_patiently(&texts);
         outlet.put(B, b"", "x\n".repeat(DEFERRED_MAX / 2).as_bytes());
         assert!(waiting(&outlet).starts_with("a\nb\nx\n"));
-        let now = Instant::now();
+        let now = clock::now();
         let mut outlet = put_patiently(&texts);
         assert!(outlet.extend_deferral(now) && !outlet.extend_deferral(now + 2 * DEFERRAL_MAX));
     }

@@ -15,6 +15,7 @@ use super::merge::LineMerge;
 use super::outlet::{Flushed, Writer};
 use super::pattern::PatternError;
 use super::places::{PassOn, PlaceChange, Places};
+use crate::clock;
 use crate::numbers::index;
 use crate::numbers::number;
 use crate::poller::{Interest, Poller, Token};
@@ -38,8 +39,7 @@ pub(crate) struct Outputs {
     /// On a node that gathers lines: those of the nodes below, too.
     merge: Option<LineMerge>,
     places: Places,
-    /// By number of the process, then by stream.
-    pipes: Vec<[Option<OutputPipe>; 2]>,
+    pipes: Pipes,
     open_count: usize,
     /// Total size of all unfinished lines.
     held_bytes: usize,
@@ -57,6 +57,10 @@ pub(crate) struct Outputs {
     /// Streams of ranks whose nodes are to be asked for the rest of a line.
     wanted: Vec<(u32, Stream)>,
 }
+
+/// Pipes by number of the process, then by stream.
+#[derive(Debug, Default)]
+struct Pipes(Vec<[Option<OutputPipe>; 2]>);
 
 /// The reading end of a pipe and its unfinished line.
 #[derive(Debug)]
@@ -98,6 +102,35 @@ enum Read {
     End,
 }
 
+impl Pipes {
+    fn get(&self, process: u32, stream: Stream) -> Option<&OutputPipe> {
+        self.0.get(index(process))?[stream.index()].as_ref()
+    }
+
+    fn get_mut(&mut self, process: u32, stream: Stream) -> Option<&mut OutputPipe> {
+        self.0.get_mut(index(process))?[stream.index()].as_mut()
+    }
+
+    fn insert(&mut self, process: u32, stream: Stream, pipe: OutputPipe) {
+        let needed = self.0.len().max(index(process) + 1);
+        self.0.resize_with(needed, || [None, None]);
+        self.0[index(process)][stream.index()] = Some(pipe);
+    }
+
+    fn take(&mut self, process: u32, stream: Stream) -> Option<OutputPipe> {
+        self.0.get_mut(index(process))?[stream.index()].take()
+    }
+
+    /// Number of processes, all of which have smaller numbers.
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut [Option<OutputPipe>; 2]> {
+        self.0.iter_mut()
+    }
+}
+
 impl Outputs {
     /// Prepares the launcher's own streams for ranks on `nodes`.
     pub(crate) fn new(settings: &Output, nodes: RankNodes) -> Result<Self, PatternError> {
@@ -106,7 +139,7 @@ impl Outputs {
             gather: settings.collapse.then(|| Gather::new(settings, nodes)).transpose()?,
             merge: None,
             places: Places::new(settings)?,
-            pipes: Vec::new(),
+            pipes: Pipes::default(),
             open_count: 0,
             held_bytes: 0,
             unfinished: BTreeSet::new(),
@@ -176,7 +209,7 @@ impl Outputs {
             }
             None if self.labels.shows_time() => LineTreatment::Labelled(Box::default()),
             None => {
-                let label = self.labels.text(seat.group, &[seat.rank], Instant::now());
+                let label = self.labels.text(seat.group, &[seat.rank], clock::now());
                 LineTreatment::Labelled(label.into_bytes().into())
             }
         };
@@ -232,7 +265,7 @@ impl Outputs {
         if self.has_something(stream, process) {
             self.read_once(stream, process);
         }
-        let pipe = self.pipes.get(index(process)).and_then(|pipes| pipes[stream.index()].as_ref());
+        let pipe = self.pipes.get(process, stream);
         let Some(OutputPipe { place, seat, way, .. }) = pipe else { return false };
         let Some(outlet) = self.places.outlet(*place).filter(|outlet| !outlet.is_full()) else {
             return false;
@@ -304,8 +337,7 @@ impl Outputs {
 
     /// Passes on the unfinished line of a rank if it rests and cannot meet that of another.
     fn pass_on_unfinished(&mut self, stream: Stream, process: u32, now: Instant) {
-        let pipe =
-            self.pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        let pipe = self.pipes.get_mut(process, stream);
         let Some(pipe) = pipe else { return };
         if let Some(at) = pipe.shown_at.take() {
             self.unfinished.remove(&(at, process, stream));
@@ -329,8 +361,7 @@ impl Outputs {
     fn end_line(&mut self, place: u32, writer: Writer, now: Instant) {
         let open_lines = self.open_lines.get(&place).into_iter().flatten().copied();
         let mut of_writer = open_lines.filter(|(process, stream)| {
-            let pipe =
-                self.pipes.get(index(*process)).and_then(|pipes| pipes[stream.index()].as_ref());
+            let pipe = self.pipes.get(*process, *stream);
             pipe.is_some_and(|pipe| Writer::Rank(pipe.seat, *stream) == writer)
         });
         let begun = of_writer.next();
@@ -349,8 +380,7 @@ impl Outputs {
 
     /// Has the node of a rank asked for the rest of its line, once. False if there is none to ask.
     fn ask_for_rest(&mut self, (process, stream): (u32, Stream)) -> bool {
-        let pipe =
-            self.pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        let pipe = self.pipes.get_mut(process, stream);
         let is_remote = |pipe: &&mut OutputPipe| {
             pipe.fd.is_none() && matches!(pipe.way, LineTreatment::Labelled(_))
         };
@@ -371,8 +401,7 @@ impl Outputs {
 
     /// Notes if the last line of a rank is unfinished. The end of a line lets the only other one go on.
     fn set_unfinished(&mut self, stream: Stream, process: u32, is_unfinished: bool) {
-        let pipe =
-            self.pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        let pipe = self.pipes.get_mut(process, stream);
         let Some(pipe) = pipe.filter(|pipe| pipe.is_unfinished != is_unfinished) else { return };
         pipe.is_unfinished = is_unfinished;
         for place in [Some(pipe.place), pipe.copy].into_iter().flatten() {
@@ -387,7 +416,7 @@ impl Outputs {
                 self.open_lines.remove(&place);
             }
             if let Some((process, stream)) = only {
-                self.arm(stream, process, Instant::now());
+                self.arm(stream, process, clock::now());
             }
         }
     }
@@ -396,7 +425,7 @@ impl Outputs {
     /// already.
     fn arm(&mut self, stream: Stream, process: u32, since: Instant) {
         let Self { pipes, places, gather, unfinished, .. } = self;
-        let pipe = pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        let pipe = pipes.get_mut(process, stream);
         let is_held =
             |pipe: &&mut OutputPipe| pipe.lines.held_bytes() > 0 && pipe.shown_at.is_none();
         let Some(pipe) = pipe.filter(is_held) else { return };
@@ -419,7 +448,7 @@ impl Outputs {
     /// Has the held part of an unfinished line passed on at this time.
     fn arm_at(&mut self, stream: Stream, process: u32, at: Instant) {
         let Self { pipes, unfinished, .. } = self;
-        let pipe = pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        let pipe = pipes.get_mut(process, stream);
         if let Some(pipe) = pipe {
             pipe.shown_at = Some(at);
             unfinished.insert((at, process, stream));
@@ -483,7 +512,7 @@ impl Outputs {
         let mut count = 0;
         for process in 0..self.pipes.len() {
             for stream in Stream::BOTH {
-                let Some(pipe) = &self.pipes[process][stream.index()] else { continue };
+                let Some(pipe) = self.pipes.get(number(process), stream) else { continue };
                 let is_full = self.places.is_full(pipe.place);
                 if self.has(stream, number(process), PollFlags::HUP) || (is_full && !also_full) {
                     continue;
@@ -525,7 +554,7 @@ impl Outputs {
     fn close(&mut self, place: u32) {
         for process in 0..self.pipes.len() {
             for stream in Stream::BOTH {
-                let Some(pipe) = &mut self.pipes[process][stream.index()] else { continue };
+                let Some(pipe) = self.pipes.get_mut(number(process), stream) else { continue };
                 pipe.copy = pipe.copy.filter(|copy| *copy != place);
                 if pipe.place == place {
                     self.end(stream, process);
@@ -541,8 +570,6 @@ impl Outputs {
         fd: Option<OwnedFd>,
         way: LineTreatment,
     ) {
-        let needed = self.pipes.len().max(index(process) + 1);
-        self.pipes.resize_with(needed, || [None, None]);
         let copy = self.places.copy_of(stream).filter(|copy| *copy != place);
         let pipe = OutputPipe {
             fd,
@@ -556,7 +583,7 @@ impl Outputs {
             shown_at: None,
             is_wanted: false,
         };
-        self.pipes[index(process)][stream.index()] = Some(pipe);
+        self.pipes.insert(process, stream, pipe);
         self.open_count += 1;
     }
 
@@ -564,7 +591,7 @@ impl Outputs {
     fn end(&mut self, stream: Stream, process: usize) {
         self.let_go(stream, number(process), false);
         self.set_unfinished(stream, number(process), false);
-        let Some(pipe) = self.pipes[process][stream.index()].take() else { return };
+        let Some(pipe) = self.pipes.take(number(process), stream) else { return };
         self.open_count -= 1;
         if let Some(tapped) = &mut self.tapped {
             // Where both streams are one pipe, its end is that of both.
@@ -585,7 +612,7 @@ impl Outputs {
 
     fn read_once(&mut self, stream: Stream, process: u32) -> Read {
         let Self { pipes, places, .. } = self;
-        let Some(pipe) = &pipes[index(process)][stream.index()] else { return Read::Later };
+        let Some(pipe) = pipes.get(process, stream) else { return Read::Later };
         let Some(outlet) = places.outlet(pipe.place) else { return Read::Later };
         if outlet.is_full() && outlet.flush() == Flushed::Waiting && outlet.is_full() {
             return Read::Later;
@@ -599,7 +626,7 @@ impl Outputs {
     /// Reads once, even if a place is full.
     fn read_now(&mut self, stream: Stream, process: u32) -> Read {
         let Self { pipes, scratch, .. } = self;
-        let Some(pipe) = &pipes[index(process)][stream.index()] else { return Read::Later };
+        let Some(pipe) = pipes.get(process, stream) else { return Read::Later };
         let Some(fd) = &pipe.fd else { return Read::Later };
         scratch.clear();
         match rustix::io::read(fd, spare_capacity(scratch)) {
@@ -627,7 +654,7 @@ impl Outputs {
     /// [`release`](Self::release).
     fn take_text(&mut self, (stream, process): (Stream, u32), text: &[u8], held: Duration) {
         let Self { pipes, places, labels, gather, .. } = self;
-        let pipe = pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        let pipe = pipes.get_mut(process, stream);
         let Some(pipe) = pipe else { return };
         if let Some(tapped) = &mut self.tapped {
             tapped.push((process, stream, text.to_vec()));
@@ -680,14 +707,14 @@ impl Outputs {
             // A line that overwrites itself, as a progress bar, may never rest.
             match shown_at.filter(|_| text.contains(&b'\r')) {
                 Some(at) => self.arm_at(stream, process, at),
-                None => self.arm(stream, process, Instant::now()),
+                None => self.arm(stream, process, clock::now()),
             }
         }
     }
 
     /// Writes an unfinished line as far as it has come; `goes_on` if more may follow.
     fn let_go(&mut self, stream: Stream, process: u32, goes_on: bool) {
-        let Some(pipe) = &mut self.pipes[index(process)][stream.index()] else { return };
+        let Some(pipe) = self.pipes.get_mut(process, stream) else { return };
         if let Some(at) = pipe.shown_at.take() {
             self.unfinished.remove(&(at, process, stream));
         }
@@ -727,8 +754,7 @@ impl Outputs {
 
     /// True if a pipe is open and in one of these states.
     fn has(&self, stream: Stream, process: u32, states: PollFlags) -> bool {
-        let pipes = self.pipes.get(index(process));
-        let pipe = pipes.and_then(|pipes| pipes[stream.index()].as_ref());
+        let pipe = self.pipes.get(process, stream);
         let Some(fd) = pipe.and_then(|pipe| pipe.fd.as_ref()) else { return false };
         let mut wanted = [PollFd::new(fd, PollFlags::IN)];
         poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
@@ -749,7 +775,7 @@ fn label<'a>(
 ) -> Cow<'a, [u8]> {
     match way {
         LineTreatment::Labelled(_) if labels.shows_time() => {
-            labels.text(group, &[rank], Instant::now()).into_bytes().into()
+            labels.text(group, &[rank], clock::now()).into_bytes().into()
         }
         LineTreatment::Labelled(label) => Cow::Borrowed(label),
         LineTreatment::Gathered | LineTreatment::Raw => Cow::Borrowed(&[]),

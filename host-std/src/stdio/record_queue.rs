@@ -2,6 +2,7 @@
 
 use super::outlet::SHARED_BYTES;
 use super::record::{OutputRecord, TEXT_BYTES, TextPlace};
+use crate::clock;
 use crate::stream::Stream;
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -86,7 +87,7 @@ impl RecordQueue {
         let Some(OpenLines { of: (job, stream), places, since, text }) = self.open.take() else {
             return;
         };
-        let held_ms = u32::try_from(since.elapsed().as_millis()).unwrap_or(u32::MAX);
+        let held_ms = u32::try_from(clock::since(since).as_millis()).unwrap_or(u32::MAX);
         let is_whole = true;
         debug_assert!(text.len() <= TEXT_BYTES, "longer lines are not merged");
         let text = &text;

@@ -1,5 +1,6 @@
 //! Writing to a place without ever blocking on its reader.
 
+use crate::clock;
 use crate::stream::Stream;
 use pmi_host_base::system_file;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -7,7 +8,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags, fstat};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A descriptor, with a way to write to it without blocking.
 #[derive(Debug)]
@@ -87,14 +88,14 @@ impl Target {
     ///
     /// Errors of the system; [`Errno::TIMEDOUT`] if the time is up.
     pub(crate) fn write_within(&self, mut bytes: &[u8], timeout: Duration) -> Result<(), Errno> {
-        let until = Instant::now() + timeout;
+        let until = clock::now() + timeout;
         while !bytes.is_empty() {
             match self.write(bytes) {
                 Ok(0) => return Err(Errno::IO),
                 Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
-                    let left = until.saturating_duration_since(Instant::now());
+                    let left = until.saturating_duration_since(clock::now());
                     let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
                     if poll(&mut [PollFd::new(&self.fd(), PollFlags::OUT)], Some(&left)) == Ok(0) {
                         return Err(Errno::TIMEDOUT);

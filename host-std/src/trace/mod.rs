@@ -15,6 +15,7 @@ pub(crate) use redact::redacted;
 pub(crate) use ring::{Last, Ring};
 pub(crate) use tap::Tap;
 
+use crate::clock;
 use message_lines::MessageLines;
 use unsent::UnsentRecords;
 
@@ -85,7 +86,7 @@ impl Tracer {
     /// Starts the clock of the records. The ring has room for `ring` messages of usual length.
     pub fn new(ring: usize) -> Self {
         Self {
-            zero: Instant::now(),
+            zero: clock::now(),
             zero_ns: monotonic_ns(),
             head: Head::default(),
             ring: Ring::new(ring),
@@ -316,7 +317,7 @@ impl Tracer {
     ///
     /// Units: nanoseconds.
     pub(crate) fn now_ns(&self) -> u64 {
-        self.ns_at(Instant::now())
+        self.ns_at(clock::now())
     }
 
     /// The same at a moment.

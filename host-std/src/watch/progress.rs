@@ -84,10 +84,11 @@ const BAR: u64 = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
 
     #[test]
     fn short_steps_are_not_shown() {
-        let (mut progress, start) = (Progress::new(), Instant::now());
+        let (mut progress, start) = (Progress::new(), clock::now());
         assert_eq!(progress.check(start, Some((ProgressTask::Start, 0, 100))), None);
         assert_eq!(progress.check(start + MOMENT / 2, Some((ProgressTask::Start, 50, 50))), None);
         assert_eq!(progress.check(start + MOMENT / 2, None), None);
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn long_steps_are_shown_until_they_are_over() {
-        let (mut progress, start) = (Progress::new(), Instant::now());
+        let (mut progress, start) = (Progress::new(), clock::now());
         assert_eq!(progress.check(start, Some((ProgressTask::Start, 0, 100))), None);
         let later = progress.deadline().unwrap();
         let shown = progress.check(later, Some((ProgressTask::Start, 40, 60))).unwrap().unwrap();

@@ -116,6 +116,7 @@ impl Stall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
 
     const SEC: Duration = Duration::from_secs(1);
 
@@ -126,7 +127,7 @@ mod tests {
             stall_abort: abort.map(secs),
             ..Watching::default()
         };
-        (Stall::new(&settings), Instant::now())
+        (Stall::new(&settings), clock::now())
     }
 
     fn certain(since: Instant) -> Option<Standstill> {

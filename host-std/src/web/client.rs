@@ -2,6 +2,7 @@
 
 use super::link::{WebInput, WebLink};
 use super::upgrade::{Purpose, Upgrade};
+use crate::clock;
 use crate::poller::{Interest, Poller, Token};
 use pmi_core::auth::Challenge;
 use pmi_std::Stream;
@@ -90,7 +91,7 @@ impl WebClient {
         poller.add(Token::Web(number), &stream, Interest::Read)?;
         Ok(Self {
             from,
-            deadline: Some(Instant::now() + IDENTIFY_WITHIN),
+            deadline: Some(clock::now() + IDENTIFY_WITHIN),
             number,
             verdict: Rc::clone(&hello.verdict),
             stage: WebClientState::Fresh(stream, hello),
@@ -142,7 +143,7 @@ impl WebClient {
         match std::mem::replace(&mut self.stage, WebClientState::Over) {
             WebClientState::Watching(mut line, tape) if tape.bytes.len() > tape.limit_bytes => {
                 line.close(CloseCode::Again, TOO_SLOW);
-                self.deadline = Some(Instant::now() + IDENTIFY_WITHIN);
+                self.deadline = Some(clock::now() + IDENTIFY_WITHIN);
                 self.stage = WebClientState::Leaving(line);
                 false
             }
@@ -293,7 +294,7 @@ impl WebClient {
     }
 
     fn leave(&mut self, mut line: WebLink) -> Turn {
-        self.deadline.get_or_insert_with(|| Instant::now() + IDENTIFY_WITHIN);
+        self.deadline.get_or_insert_with(|| clock::now() + IDENTIFY_WITHIN);
         line.begin();
         loop {
             match line.receive() {

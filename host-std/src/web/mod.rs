@@ -19,6 +19,7 @@ mod upgrade;
 use crate::admission::gate::Arrival;
 use crate::admission::pending::Pending;
 use crate::admission::{Admission, EVICTED, PENDING_MAX, Policy, Socket};
+use crate::clock;
 use crate::numbers::index;
 use crate::poller::{Poller, Token};
 use crate::random::token;
@@ -230,13 +231,13 @@ impl Web {
         for visitor in self.visitors.iter_mut().flatten() {
             visitor.finish();
         }
-        let until = Instant::now() + GOODBYE;
+        let until = clock::now() + GOODBYE;
         let mut ready = Vec::new();
         for number in 0..self.len() {
             let _ = self.ready(number, poller);
         }
         // The exit code is decided, so an error of a page connection has no effect.
-        while self.visitors.iter().any(Option::is_some) && Instant::now() < until {
+        while self.visitors.iter().any(Option::is_some) && clock::now() < until {
             if poller.wait(Some(until), &mut ready).is_err() {
                 return;
             }

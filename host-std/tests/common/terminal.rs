@@ -122,10 +122,12 @@ impl Terminal {
     }
 
     /// All output of a command that has ended: what is on its way through the terminal comes before a mark.
-    #[track_caller]
+    /// A key that interrupts drops both.
     fn seen_to_the_end(&self) -> String {
-        rustix::io::write(&self.slave, MARK.as_bytes()).unwrap();
-        self.shows(MARK);
+        while !self.seen().contains(MARK) && self.since.elapsed() < LIMIT {
+            rustix::io::write(&self.slave, MARK.as_bytes()).unwrap();
+            thread::sleep(Duration::from_millis(20));
+        }
         self.seen().replace(MARK, "")
     }
 

@@ -2,10 +2,11 @@
 
 use super::frame::{StackFrame, ThreadStack};
 use super::python;
+use crate::clock;
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Stacks of all threads of a process, the first thread first.
 ///
@@ -57,9 +58,9 @@ fn run(pid: i32) -> Result<DebuggerOutput, DebuggerError> {
     thread::scope(|scope| {
         let out = scope.spawn(move || text_of(out));
         let err = scope.spawn(move || text_of(err));
-        let until = Instant::now() + PATIENCE;
+        let until = clock::now() + PATIENCE;
         while child.try_wait().map_err(failed)?.is_none() {
-            if Instant::now() > until {
+            if clock::now() > until {
                 // The kernel detaches it from the process, which then continues.
                 let _ = child.kill();
                 let _ = child.wait();

@@ -47,15 +47,16 @@ fn caller(process: &Process, address: u64) -> Option<StackFrame> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
     use std::process::{Command, Stdio};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     #[test]
     fn waiting_process_is_seen_in_a_library_and_in_the_kernel() {
         let mut child =
             Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = clock::now() + Duration::from_secs(60);
         // Until the program waits for its input, its loader may be seen waiting for the disk.
         loop {
             let frames = stack(pid, "cat").map(|stack| stack.frames).unwrap_or_default();
@@ -68,7 +69,7 @@ mod tests {
                 break;
             }
             // Without the right to trace other processes the kernel reports no instruction.
-            assert!(Instant::now() < until, "{texts:?}");
+            assert!(clock::now() < until, "{texts:?}");
         }
         drop(child.stdin.take());
         child.wait().unwrap();

@@ -93,11 +93,11 @@ impl Cgroup {
     }
 }
 
-/// True if a process is in the group that was made for the run of `launcher`.
-pub(crate) fn is_of_run_of(launcher: i32, pid: i32) -> bool {
+/// True if a process is in the group that was made for the run with `mark`.
+pub(crate) fn is_of_run(mark: &str, pid: i32) -> bool {
     let groups = system_file::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let start = format!("{PREFIX}{launcher}.");
-    groups.lines().flat_map(|line| line.split('/')).any(|name| name.starts_with(&start))
+    let own = format!("{PREFIX}{mark}");
+    groups.lines().flat_map(|line| line.split('/')).any(|name| name == own)
 }
 
 /// Calls `act` with the group at `path`, after all groups below it.
@@ -244,7 +244,8 @@ mod tests {
 
     #[test]
     fn group_holds_what_is_moved_there_and_goes_without_it() {
-        let Some(group) = Cgroup::create(&format!("{}.test", std::process::id())) else {
+        let mark = format!("{}.test", std::process::id());
+        let Some(group) = Cgroup::create(&mark) else {
             eprintln!("skipped: no control group can be made here");
             return;
         };
@@ -253,7 +254,8 @@ mod tests {
         group.add(pid).unwrap();
         assert_eq!(group.members(), [pid]);
         let own = i32::try_from(std::process::id()).unwrap();
-        assert!(is_of_run_of(own, pid) && !is_of_run_of(own, own));
+        assert!(is_of_run(&mark, pid) && !is_of_run(&mark, own));
+        assert!(!is_of_run(&format!("{mark}2"), pid), "another run of this process");
         let path = group.own.clone();
         group.remove();
         assert!(!path.exists() && child.try_wait().unwrap().is_none());

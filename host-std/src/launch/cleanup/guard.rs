@@ -29,6 +29,7 @@
 
 use super::guard_protocol::{GUARD, GuardRecord, Guarded, NAME, inherited_words};
 use super::survivors::watch_run;
+use crate::clock;
 use crate::launch::null_device;
 use crate::launch::processes::ProcessIdentity;
 use crate::stdio::console;
@@ -95,7 +96,7 @@ impl Guard {
             .as_ref()
             .and_then(|_| rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).ok());
         let (switch, pid) = start.spawn(terminal, MOMENT).ok()?;
-        let waits_until = Instant::now() + MOMENT - MARGIN;
+        let waits_until = clock::now() + MOMENT - MARGIN;
         Some(Self { switch, pid, start, waits_until, leftovers: Vec::new(), restarts: 0 })
     }
 
@@ -106,7 +107,7 @@ impl Guard {
         let terminal = || system_file::open("/dev/tty", OFlags::RDWR).ok();
         let terminal = self.start.modes.as_ref().and_then(|_| terminal()).map(OwnedFd::from);
         let Ok((switch, pid)) = self.start.spawn(terminal, Duration::ZERO) else { return false };
-        (self.switch, self.pid, self.waits_until) = (switch, pid, Instant::now());
+        (self.switch, self.pid, self.waits_until) = (switch, pid, clock::now());
         self.restarts += 1;
         self.report_started(ranks);
         self.leftovers.iter().for_each(|record| self.send(record));
@@ -169,7 +170,7 @@ impl Guard {
     pub(crate) fn dismiss(&self) {
         self.report(GuardRecord::Goodbye);
         // While it only waits, it does not read. It is a child of the launcher, so its pid is not reused.
-        if Instant::now() < self.waits_until {
+        if clock::now() < self.waits_until {
             let _ = kill_process(self.pid, Signal::KILL);
         }
     }

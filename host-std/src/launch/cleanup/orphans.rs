@@ -26,8 +26,8 @@ pub(crate) struct Orphans {
     /// Descendants of the launcher before it started any process.
     inherited: Vec<ProcessIdentity>,
     guard: Option<Pid>,
-    /// The mark of the run, as an entry of an environment.
-    entry: Option<String>,
+    /// The mark of the run.
+    mark: Option<String>,
     /// True if this process serves other runs, too.
     is_shared: bool,
 }
@@ -47,7 +47,7 @@ impl Orphans {
                 found.into_iter().map(|one| one.id).collect()
             }
         };
-        Self { inherited, guard: None, entry: None, is_shared: false }
+        Self { inherited, guard: None, mark: None, is_shared: false }
     }
 
     /// Descendants of the launcher before it started any process.
@@ -58,7 +58,7 @@ impl Orphans {
     /// Sets the process of the guard, which does not come from a rank, and the mark of the run.
     pub(crate) fn set_guard(&mut self, pid: Pid, mark: &str) {
         self.guard = Some(pid);
-        self.entry = Some(format!("{RUN}={mark}"));
+        self.mark = Some(mark.to_owned());
     }
 
     /// Spares children that came from other runs of this process.
@@ -110,16 +110,13 @@ impl Orphans {
         if self.inherited.contains(&relations.id) {
             return false;
         }
-        let is_marked = || {
-            let entry = self.entry.as_ref()?;
-            processes::has_entry(pid, entry)
-        };
+        let mark = self.mark.as_deref();
+        let is_marked = || processes::has_entry(pid, &format!("{RUN}={}", mark?));
+        let is_in_group = || mark.is_some_and(|mark| cgroup::is_of_run(mark, pid));
         // A process can leave a session, but never enter another one. Sessions from outside this PID
         // namespace all have the number 0, and no rank began one of them.
         let is_in_ours = processes::own_session() == relations.session;
-        is_session(relations.session)
-            || is_marked() == Some(true)
-            || (!is_in_ours && cgroup::is_of_run_of(getpid().as_raw_nonzero().get(), pid))
+        is_session(relations.session) || is_marked() == Some(true) || (!is_in_ours && is_in_group())
     }
 
     fn is_guard(&self, pid: i32) -> bool {

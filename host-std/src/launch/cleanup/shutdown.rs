@@ -95,10 +95,11 @@ const GRACE: Duration = Duration::from_secs(3);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
 
     #[test]
     fn steps_come_once_and_in_order() {
-        let (mut shutdown, start) = (Shutdown::default(), Instant::now());
+        let (mut shutdown, start) = (Shutdown::default(), clock::now());
         assert_eq!((shutdown.tick(start), shutdown.deadline()), (None, None));
         assert_eq!(shutdown.terminate(start), Some(ShutdownStep::Terminate));
         assert_eq!((shutdown.terminate(start), shutdown.tick(start)), (None, None));
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn killing_skips_the_asking() {
-        let (mut shutdown, start) = (Shutdown::default(), Instant::now());
+        let (mut shutdown, start) = (Shutdown::default(), clock::now());
         assert_eq!(shutdown.kill(start), Some(ShutdownStep::Kill));
         assert_eq!(shutdown.terminate(start), None);
     }

@@ -14,6 +14,7 @@
 use super::cgroup::Cgroup;
 use super::files::remove_directory;
 use super::guard_protocol::{GUARD, GuardRecord, Guarded, NAME, RUN, identity};
+use crate::clock;
 use crate::launch::null_device;
 use crate::launch::process_handle::signal_same;
 use crate::launch::processes::{self, ProcessIdentity, Relations};
@@ -29,7 +30,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, thread};
 
 /// Runs the guard: reads the launcher's reports from standard input until the launcher is gone.
@@ -202,10 +203,10 @@ impl Survivors {
 
     /// Sends `SIGTERM` to all, and kills the remaining ones after the grace period.
     fn terminate(mut self) {
-        let start = Instant::now();
+        let start = clock::now();
         let mut is_first = true;
-        while start.elapsed() < GIVE_UP {
-            let signals: &[Signal] = match start.elapsed() < GRACE {
+        while clock::since(start) < GIVE_UP {
+            let signals: &[Signal] = match clock::since(start) < GRACE {
                 true if is_first => &[Signal::TERM, Signal::CONT],
                 true => &[],
                 false => &[Signal::KILL],

@@ -18,6 +18,7 @@ use super::script;
 use super::session::{Session, SpawnAttributes, StartMethod};
 use super::start_error::explained;
 use super::trampoline;
+use crate::clock;
 use crate::launch::plan::directives::DebugHold;
 use crate::launch::plan::job::InitScheduling;
 use crate::launch::topology::binding::Binding;
@@ -35,7 +36,7 @@ use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Maximum number of ranks of a batch.
 ///
@@ -209,9 +210,9 @@ impl Batch {
 
     /// The same, until a start takes longer than `quick`.
     fn work_while_quick(&self, quick: Duration) {
-        let mut began = Instant::now();
+        let mut began = clock::now();
         while self.start_next() {
-            let now = Instant::now();
+            let now = clock::now();
             if now.duration_since(began) > quick {
                 break;
             }

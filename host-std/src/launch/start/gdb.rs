@@ -9,6 +9,7 @@
 //! stop as soon as gdb holds the process, which hides that signal from its user.
 
 use super::trampoline;
+use crate::clock;
 use crate::launch::cleanup::guard_protocol::RUN;
 use crate::launch::plan::directives::DebugHold;
 use nix::sys::signal::SigSet;
@@ -18,7 +19,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A rank that has stopped for its debugger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,12 +131,12 @@ fn tmux(words: Vec<String>) -> Result<Command, ProgramError> {
 fn finished(command: &mut Command) -> io::Result<(ExitStatus, String)> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
-    let until = Instant::now() + PATIENCE;
+    let until = clock::now() + PATIENCE;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if Instant::now() > until {
+        if clock::now() > until {
             let _ = child.kill();
             let _ = child.wait();
             return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not end"));

@@ -1,5 +1,6 @@
 //! A process that was started, its end, and signals to it.
 
+use crate::clock;
 use crate::launch::process_handle::ProcessHandle;
 use crate::launch::processes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -7,7 +8,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A process that was started and not yet reaped.
 #[derive(Debug)]
@@ -157,8 +158,8 @@ pub(crate) fn stop(processes: &[&Process]) {
     let preparing: Vec<_> =
         processes.iter().filter(|process| process.handles(Signal::TSTP)).collect();
     preparing.iter().for_each(|process| process.signal_group(Signal::TSTP));
-    let until = Instant::now() + PREPARING;
-    while !preparing.iter().all(|process| process.is_stopped()) && Instant::now() < until {
+    let until = clock::now() + PREPARING;
+    while !preparing.iter().all(|process| process.is_stopped()) && clock::now() < until {
         thread::sleep(LOOK);
     }
     processes.iter().for_each(|process| process.signal_group(Signal::STOP));

@@ -11,6 +11,7 @@
 //!
 //! Both end some time after the last message of the ranks, since computing gains nothing by them.
 
+use crate::clock;
 use crate::launch::plan::job::InitScheduling;
 use nix::libc::{self, c_long, c_uint, pid_t, sched_attr};
 use procfs::process::Process;
@@ -94,7 +95,7 @@ impl InitializingRanks {
     pub(super) fn add(&mut self, scheduling: RankScheduling, rank: Pid) {
         self.ranks.push((scheduling, rank));
         if self.check_at.is_none() {
-            let now = Instant::now();
+            let now = clock::now();
             (self.begun, self.check_at) = (Some(now), Some(now + SILENCE));
         }
     }
@@ -219,9 +220,9 @@ mod tests {
     #[test]
     fn ranks_initialize_until_silence_or_for_a_limited_time() {
         let mut ranks = InitializingRanks::default();
-        ranks.check(Instant::now(), None);
+        ranks.check(clock::now(), None);
         assert_eq!(ranks.deadline(), None);
-        let begun = Instant::now();
+        let begun = clock::now();
         (ranks.begun, ranks.check_at) = (Some(begun), Some(begun + SILENCE));
         let message = begun + SILENCE / 2;
         ranks.check(begun + SILENCE / 2, Some(message));

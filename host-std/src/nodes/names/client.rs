@@ -8,6 +8,7 @@ use super::{
     NOTICE, NameOutcome, NameQuery, NameResult, NameServerRequest, OTHER_VERSION, Piece, VERSION,
     read, read_key,
 };
+use crate::clock;
 use crate::operation::{Asker, NameAnswerMessage};
 use crate::other_runs::{CONNECT_BYTES, ConnectPart, ConnectResult};
 use crate::poller::{Poller, Token};
@@ -19,7 +20,7 @@ use pmi_tree::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Connection to a name server, and the requests that it has not answered.
 #[derive(Debug)]
@@ -299,7 +300,7 @@ impl NameUpdate {
 fn connect(address: SocketAddr, key: &RunKey) -> Result<Edge, EdgeError> {
     let mut poller = Poller::new()?;
     let mut edge = Edge::connect(address, (KnownKey::start(key.key()), SILENCE))?;
-    let (until, mut ready, mut scratch) = (Instant::now() + CONNECT_WITHIN, Vec::new(), [0; 256]);
+    let (until, mut ready, mut scratch) = (clock::now() + CONNECT_WITHIN, Vec::new(), [0; 256]);
     loop {
         edge.watch(Token::NameServer, &poller)?;
         poller.wait(Some(until), &mut ready)?;
@@ -309,7 +310,7 @@ fn connect(address: SocketAddr, key: &RunKey) -> Result<Edge, EdgeError> {
             edge.unwatch(Token::NameServer, &poller)?;
             return Ok(edge);
         }
-        if Instant::now() >= until {
+        if clock::now() >= until {
             return Err(io::Error::from(io::ErrorKind::TimedOut).into());
         }
     }

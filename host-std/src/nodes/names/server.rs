@@ -14,6 +14,7 @@ use super::{
 use crate::admission::limits::RejectionLog;
 use crate::admission::pending::Pending;
 use crate::admission::{EVICTED, PENDING_MAX, Policy};
+use crate::clock;
 use crate::operation::NameAnswerMessage;
 use crate::poller::{Poller, Token};
 use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
@@ -178,7 +179,7 @@ impl NameServer {
                     _ => {}
                 }
             }
-            let now = Instant::now();
+            let now = clock::now();
             self.listener.tick(now, &self.poller)?;
             let is_over = |link: &NameLink| link.deadline.is_some_and(|deadline| now >= deadline);
             let over = self.links.iter().filter(|(_, link)| is_over(link));
@@ -203,7 +204,7 @@ impl NameServer {
             };
             let number = self.next;
             self.next = number.wrapping_add(1);
-            let deadline = Some(Instant::now() + HANDSHAKE_WITHIN);
+            let deadline = Some(clock::now() + HANDSHAKE_WITHIN);
             let (pieces, waiting) = (Vec::new(), VecDeque::new());
             self.links.insert(number, NameLink { edge, deadline, pieces, waiting });
             self.pending.insert(number, arrival.from.ip(), None);
@@ -283,7 +284,7 @@ impl NameServer {
         self.names.end_session(number);
         let due = self.connects.end_session(number);
         let is_stranger = self.pending.remove(number) && !link.edge.was_probed(error);
-        if is_stranger && self.rejections.next(Instant::now()).is_some() {
+        if is_stranger && self.rejections.next(clock::now()).is_some() {
             let text = line(format_args!("a connection from {} {error}", link.edge.peer));
             let _ = io::stderr().write_all(text.as_bytes());
         }

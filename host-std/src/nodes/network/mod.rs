@@ -39,6 +39,7 @@ use super::starter::pool::{StarterEnd, StarterPool};
 use crate::admission::gate::TcpGate;
 use crate::admission::limits::RejectionLog;
 use crate::admission::{EVICTED, PENDING_MAX};
+use crate::clock;
 use crate::poller::{Poller, Token};
 use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
 use crate::settings::nodes::PortRange;
@@ -202,7 +203,7 @@ impl Network {
             timeout,
             clock: AwakeClock::start(),
             stopped: Duration::ZERO,
-            hosts_seen_at: Instant::now(),
+            hosts_seen_at: clock::now(),
             listener: None,
             links: Links::default(),
             side,
@@ -361,7 +362,7 @@ impl Network {
     /// Time of the next [`tick`](Self::tick).
     pub(crate) fn deadline(&self) -> Option<Instant> {
         if !self.events.is_empty() {
-            return Some(Instant::now());
+            return Some(clock::now());
         }
         let links = self.links.all.values().filter_map(|link| link.deadline);
         let tree = self.tree.as_ref().and_then(TreeNode::poll_timeout);
@@ -540,7 +541,7 @@ impl Network {
     fn add(&mut self, edge: Edge, state: LinkState, within: Option<Duration>) -> u32 {
         let number = self.links.next;
         self.links.next = number.wrapping_add(1);
-        let deadline = within.map(|within| Instant::now() + within);
+        let deadline = within.map(|within| clock::now() + within);
         self.links.all.insert(number, NodeLink { edge, state, deadline });
         number
     }
@@ -596,7 +597,7 @@ impl Network {
     }
 
     fn report_rejection(&mut self, from: SocketAddr, error: &EdgeError) {
-        if let Some(unreported) = self.rejections.next(Instant::now()) {
+        if let Some(unreported) = self.rejections.next(clock::now()) {
             let more = match unreported {
                 0 => String::new(),
                 count => format!(" ({count} more were rejected before)"),

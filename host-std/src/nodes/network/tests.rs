@@ -2,6 +2,7 @@ use super::roster::Roster;
 use super::{Network, NetworkEvent, NodeNames};
 use crate::admission::Policy;
 use crate::admission::gate::TcpGate;
+use crate::clock;
 use crate::nodes::edge::{Edge, EdgeProgress};
 use crate::nodes::greeting::{NodeGreeting, NodeHello, NodeTask};
 use crate::nodes::handshake::{KnownKey, none};
@@ -48,7 +49,7 @@ impl Pair {
             if let Some(NetworkEvent::Rejected { report }) = head.poll_event() {
                 return report;
             }
-            let soon = std::time::Instant::now() + Duration::from_millis(1);
+            let soon = clock::now() + Duration::from_millis(1);
             poller.wait(Some(soon), &mut ready).unwrap();
             turn(head, &ready, poller).unwrap();
             if !is_ended {
@@ -72,7 +73,7 @@ impl Pair {
             }
             for (network, poller) in [&mut self.head, &mut self.node] {
                 network.flush(poller).unwrap();
-                let soon = std::time::Instant::now() + Duration::from_millis(1);
+                let soon = clock::now() + Duration::from_millis(1);
                 poller.wait(Some(soon), &mut ready).unwrap();
                 turn(network, &ready, poller).unwrap();
             }
@@ -106,7 +107,7 @@ fn long_contribution_and_its_result_need_no_timer() {
                 network.flush(poller).unwrap();
             }
             let mut ready = Vec::new();
-            poller.wait(Some(std::time::Instant::now() + within), &mut ready).unwrap();
+            poller.wait(Some(clock::now() + within), &mut ready).unwrap();
             for token in ready {
                 *had_events = true;
                 match token {
@@ -133,7 +134,7 @@ fn connection_that_is_closed_without_a_byte_is_no_rejection() {
         if let Some(NetworkEvent::Rejected { report }) = event {
             break report;
         }
-        let soon = std::time::Instant::now() + Duration::from_millis(1);
+        let soon = clock::now() + Duration::from_millis(1);
         poller.wait(Some(soon), &mut ready).unwrap();
         turn(&mut head, &ready, &poller).unwrap();
     };

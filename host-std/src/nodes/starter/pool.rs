@@ -4,6 +4,7 @@ use super::child::StarterChild;
 use super::output::OutputTail;
 use super::start::{self, PreparedStarter, StarterInput};
 use super::{StarterCommand, refusal};
+use crate::clock;
 use crate::launch::cleanup::guard::Guard;
 use crate::launch::cleanup::guard_protocol::Guarded;
 use crate::launch::process_handle::ProcessHandle;
@@ -115,7 +116,7 @@ impl StarterPool {
     /// Starts further commands while fewer than 64 wait for their nodes to connect. Returns those that
     /// cannot be started.
     pub(crate) fn start_due(&mut self, poller: &Poller) -> Vec<StarterEnd> {
-        let now = Instant::now();
+        let now = clock::now();
         let again = self.refused.extract_if(.., |(time, _)| *time <= now);
         self.waiting.extend(again.map(|(_, command)| command));
         if self.waiting.is_empty() {
@@ -231,7 +232,7 @@ impl StarterPool {
             let count = self.refusals.entry(node).or_default();
             *count += 1;
             if let Some(pause) = refusal::RETRIES.get(*count - 1) {
-                self.refused.push((Instant::now() + *pause, one.command));
+                self.refused.push((clock::now() + *pause, one.command));
                 return None;
             }
             how.push_str(&refusal::shown(*count));
@@ -258,8 +259,8 @@ impl StarterPool {
     /// Ends all starters, which are killed after a while, and waits for their ends.
     pub(crate) fn abandon(&mut self) {
         self.signal(Signal::TERM);
-        let until = Instant::now() + ENDED_WITHIN;
-        while !self.running.is_empty() && Instant::now() < until {
+        let until = clock::now() + ENDED_WITHIN;
+        while !self.running.is_empty() && clock::now() < until {
             self.running.retain(|_, one| one.child.try_wait().is_ok_and(|end| end.is_none()));
             thread::sleep(LOOK);
         }

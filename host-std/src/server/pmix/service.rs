@@ -7,6 +7,7 @@ use super::store::{JobStore, PublishingSession, StoredJob};
 use super::tools::Tools;
 use crate::admission::pending::Pending;
 use crate::admission::{EVICTED, Socket};
+use crate::clock;
 use crate::launch::cleanup::files::remove_directory;
 use crate::launch::plan::job::Plan;
 use crate::poller::{Poller, Token};
@@ -30,7 +31,6 @@ use pmi_trace::Content;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Instant;
 
 /// The PMIx part of a [`Service`]. It is empty, and costs nothing, until a client connects.
 #[derive(Debug)]
@@ -285,7 +285,7 @@ impl Service {
         poller: &Poller,
         occasion: Occasion,
     ) -> io::Result<()> {
-        let moment = Instant::now();
+        let moment = clock::now();
         let pmix = &mut self.pmix;
         let Some(connection) = pmix.connections.get_mut(id.place()) else { return Ok(()) };
         let subject = subject(&self.server, id);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::clock;
 
 const SESSION: SessionId = SessionId(3);
 const JOB: JobId = JobId(1);
@@ -34,7 +35,7 @@ fn texts(received: Received) -> Vec<String> {
 
 #[test]
 fn output_of_the_requested_ranks_and_streams_is_sent_and_no_other() {
-    let (mut forwarder, now) = (OutputForwarder::default(), Instant::now());
+    let (mut forwarder, now) = (OutputForwarder::default(), clock::now());
     let wanted = OutputPull {
         sources: vec![(JOB, Some(1)), (JobId(4), None)],
         streams: [false, true],
@@ -55,7 +56,7 @@ fn output_of_the_requested_ranks_and_streams_is_sent_and_no_other() {
 
 #[test]
 fn output_from_before_the_first_request_is_kept_up_to_a_limit() {
-    let (mut forwarder, now) = (OutputForwarder::default(), Instant::now());
+    let (mut forwarder, now) = (OutputForwarder::default(), clock::now());
     forwarder.receive(&source(0), Stream::Out, b"first", now);
     for _ in 0..2 {
         forwarder.receive(&source(0), Stream::Out, &[b'x'; EARLY_MAX / 2], now);
@@ -72,7 +73,7 @@ fn output_from_before_the_first_request_is_kept_up_to_a_limit() {
 
 #[test]
 fn slow_reader_loses_new_or_old_bytes_and_that_is_reported_once() {
-    let now = Instant::now();
+    let now = clock::now();
     for (drops_oldest, expected) in [(false, ["aaaa", "bb"]), (true, ["bbbb", "cc"])] {
         let mut forwarder = OutputForwarder::default();
         let delivery = OutputDelivery { cache_bytes: 6, drops_oldest, ..Default::default() };
@@ -90,7 +91,7 @@ fn slow_reader_loses_new_or_old_bytes_and_that_is_reported_once() {
 
 #[test]
 fn bytes_are_grouped_until_there_are_enough_or_the_time_is_over() {
-    let (mut forwarder, now) = (OutputForwarder::default(), Instant::now());
+    let (mut forwarder, now) = (OutputForwarder::default(), clock::now());
     let time = Duration::from_secs(2);
     let delivery =
         OutputDelivery { grouped_bytes: 4, grouped_for: Some(time), ..Default::default() };
@@ -116,7 +117,7 @@ fn bytes_are_grouped_until_there_are_enough_or_the_time_is_over() {
 
 #[test]
 fn lines_are_formatted_one_by_one() {
-    let now = Instant::now();
+    let now = clock::now();
     let format = |tag, has_time, is_xml| OutputFormat { tag, has_time, is_xml };
     for (format, expected) in [
         (format(LineTag::Rank, false, false), ["[2]<stdout>: a<b\n", "[2]<stdout>: c\n"]),

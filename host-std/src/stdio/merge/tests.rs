@@ -1,6 +1,7 @@
 //! Tests of merging on nodes of a tree of radix 2: node 1 has the children 3 and 4, and each node one rank.
 
 use super::*;
+use crate::clock;
 use crate::placement::tests::placed;
 use pmi_host_base::ranges::Ranks;
 
@@ -69,7 +70,7 @@ fn passed(merge: &mut LineMerge, now: Instant) -> (String, Vec<(u32, u64)>) {
 
 #[test]
 fn equal_lines_of_several_nodes_go_on_once() {
-    let (mut merge, now) = (merge(Some(WAIT)), Instant::now());
+    let (mut merge, now) = (merge(Some(WAIT)), clock::now());
     add(&mut merge, 3, 1, &lines(0, 2, "a\nb\n"));
     add(&mut merge, 4, 7, &lines(0, 3, "a\nb\n"));
     assert_eq!(passed(&mut merge, now), (String::new(), vec![]));
@@ -80,7 +81,7 @@ fn equal_lines_of_several_nodes_go_on_once() {
 
 #[test]
 fn lines_that_differ_keep_their_order_and_positions() {
-    let (mut merge, now) = (merge(Some(WAIT)), Instant::now());
+    let (mut merge, now) = (merge(Some(WAIT)), clock::now());
     add(&mut merge, 3, 1, &lines(0, 2, "first\na\n"));
     add(&mut merge, 4, 1, &lines(8, 3, "a\n"));
     merge.add_own(1, &lines(6, 0, "a\n"));
@@ -89,7 +90,7 @@ fn lines_that_differ_keep_their_order_and_positions() {
 
 #[test]
 fn node_without_lines_is_waited_for_until_its_ranks_end_or_time_is_over() {
-    let (mut merge, now) = (merge(Some(WAIT)), Instant::now());
+    let (mut merge, now) = (merge(Some(WAIT)), clock::now());
     add(&mut merge, 3, 1, &[lines(0, 2, "a\n"), end(2)].concat());
     merge.add_own(1, &lines(0, 0, "a\n"));
     assert_eq!(passed(&mut merge, now), (String::new(), vec![]));
@@ -101,12 +102,12 @@ fn node_without_lines_is_waited_for_until_its_ranks_end_or_time_is_over() {
     let mut merge = self::merge(Some(WAIT));
     add(&mut merge, 3, 1, &lines(0, 2, "a\n"));
     assert_eq!(passed(&mut merge, now), (String::new(), vec![]));
-    assert_eq!(passed(&mut merge, Instant::now() + WAIT), ("2@0:a\n".into(), vec![(3, 1)]));
+    assert_eq!(passed(&mut merge, clock::now() + WAIT), ("2@0:a\n".into(), vec![(3, 1)]));
 }
 
 #[test]
 fn batch_counts_when_its_last_line_is_passed_on() {
-    let (mut merge, now) = (merge(None), Instant::now());
+    let (mut merge, now) = (merge(None), clock::now());
     add(&mut merge, 3, 1, &lines(0, 2, "a\n"));
     add(&mut merge, 3, 2, &lines(2, 2, "b\n"));
     add(&mut merge, 4, 1, &lines(0, 3, "a\n"));
@@ -119,7 +120,7 @@ fn batch_counts_when_its_last_line_is_passed_on() {
 
 #[test]
 fn child_that_is_gone_delays_no_line_and_one_that_comes_is_waited_for() {
-    let (mut merge, now) = (merge(None), Instant::now());
+    let (mut merge, now) = (merge(None), clock::now());
     add(&mut merge, 3, 1, &lines(0, 2, "a\n"));
     merge.add_own(1, &lines(0, 0, "b\n"));
     merge.set_children([NodeId(4)].into_iter());
@@ -135,7 +136,7 @@ fn child_that_is_gone_delays_no_line_and_one_that_comes_is_waited_for() {
 
 #[test]
 fn much_of_one_node_does_not_wait() {
-    let (mut merge, now) = (merge(None), Instant::now());
+    let (mut merge, now) = (merge(None), clock::now());
     let line = format!("{}\n", "x".repeat(999));
     let mut number = 0;
     while merge.pending_bytes(NodeId(3)) <= SOURCE_BYTES - 2000 {
@@ -155,7 +156,7 @@ fn long_lines(first: u64, count: u64) -> String {
 
 #[test]
 fn line_that_waits_holds_back_no_more_than_the_limit_of_what_follows_it() {
-    let (mut merge, now) = (merge(None), Instant::now());
+    let (mut merge, now) = (merge(None), clock::now());
     add(&mut merge, 3, 1, &lines_on(Stream::Err, 0, 2, "warning\n"));
     let mut settled = 0;
     for batch in 0..20 {
@@ -176,7 +177,7 @@ fn line_that_waits_holds_back_no_more_than_the_limit_of_what_follows_it() {
 
 #[test]
 fn ranks_of_the_node_itself_go_on_without_the_others() {
-    let (mut merge, now) = (merge(None), Instant::now());
+    let (mut merge, now) = (merge(None), clock::now());
     let mut text = String::new();
     for batch in 0..30 {
         assert!(merge.takes_own(), "{batch}");
@@ -188,7 +189,7 @@ fn ranks_of_the_node_itself_go_on_without_the_others() {
 
 #[test]
 fn child_is_settled_while_the_node_itself_has_more_to_send() {
-    let (mut merge, now) = (merge(None), Instant::now());
+    let (mut merge, now) = (merge(None), clock::now());
     let (mut own, mut taken) = (0, Vec::new());
     add(&mut merge, 3, 1, &[lines(0, 2, "a\n"), end(2)].concat());
     merge.set_children([NodeId(4)].into_iter());
@@ -205,7 +206,7 @@ fn child_is_settled_while_the_node_itself_has_more_to_send() {
 
 #[test]
 fn lost_node_is_not_waited_for_in_streams_that_begin_later() {
-    let (mut merge, now) = (merge(None), Instant::now());
+    let (mut merge, now) = (merge(None), clock::now());
     merge.lose_node(NodeId(4));
     add(&mut merge, 3, 1, &lines(0, 2, "a\n"));
     assert_eq!(passed(&mut merge, now).0, "");
@@ -223,6 +224,6 @@ fn job_that_has_ended_is_forgotten_when_nothing_of_it_waits() {
     add(&mut merge, 4, 1, &end(3));
     merge.add_own(1, &[end(0), end(1), end(4), end(5)].concat());
     assert_eq!((merge.streams.len(), merge.jobs.len()), (0, 0));
-    let (text, counts) = passed(&mut merge, Instant::now());
+    let (text, counts) = passed(&mut merge, clock::now());
     assert!(text.contains("2@0:a\n") && counts.contains(&(3, 2)), "{text}");
 }

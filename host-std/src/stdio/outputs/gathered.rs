@@ -4,7 +4,6 @@ use super::super::StreamOwner;
 use super::super::gather::Gather;
 use super::super::outlet::Outlet;
 use super::{LineTreatment, OutputPipe, Outputs};
-use crate::numbers::index;
 use crate::stream::Stream;
 use std::time::Instant;
 
@@ -41,7 +40,7 @@ fn parts(
     process: u32,
 ) -> Option<(&mut Gather, StreamOwner, &mut Outlet)> {
     let Outputs { gather, places, pipes, .. } = outputs;
-    let pipe = pipes.get(index(process)).and_then(|pipes| pipes[stream.index()].as_ref());
+    let pipe = pipes.get(process, stream);
     let OutputPipe { way: LineTreatment::Gathered, place, seat, .. } = pipe? else { return None };
     Some((gather.as_mut()?, *seat, places.outlet(*place)?))
 }

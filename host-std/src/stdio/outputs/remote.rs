@@ -6,7 +6,7 @@ use super::super::label::Labels;
 use super::super::merge::LineMerge;
 use super::super::outlet::{TextPositions, Writer};
 use super::super::places::Places;
-use super::{LineTreatment, Outputs, SCRATCH, gathered};
+use super::{LineTreatment, Outputs, Pipes, SCRATCH, gathered};
 use crate::numbers::index;
 use crate::placement::PlacedHosts;
 use crate::stream::Stream;
@@ -38,7 +38,7 @@ impl Outputs {
             gather: gather.map(|gather| Gather::of_node(gather.at_rank(&tree))),
             merge: gather.map(|gather| LineMerge::new(tree, gather.at_node(&tree))),
             places: Places::of_node((are_one, is_unbuffered), positions),
-            pipes: Vec::new(),
+            pipes: Pipes::default(),
             open_count: 0,
             held_bytes: 0,
             unfinished: BTreeSet::new(),
@@ -89,8 +89,7 @@ impl Outputs {
 
     /// Ends the unfinished line of a rank whose node has said that all of it so far has arrived.
     pub(crate) fn end_wanted(&mut self, stream: Stream, process: u32) {
-        let pipe =
-            self.pipes.get_mut(index(process)).and_then(|pipes| pipes[stream.index()].as_mut());
+        let pipe = self.pipes.get_mut(process, stream);
         let Some(pipe) = pipe.filter(|pipe| pipe.is_wanted) else { return };
         pipe.is_wanted = false;
         let writer = Writer::Rank(pipe.seat, stream);
@@ -109,7 +108,7 @@ impl Outputs {
         if self.has(stream, process, PollFlags::IN) {
             self.read_now(stream, process);
         }
-        if self.pipes.get(index(process)).is_some_and(|pipes| pipes[stream.index()].is_some()) {
+        if self.pipes.get(process, stream).is_some() {
             self.let_go(stream, process, true);
         }
         if let Some(outlet) = self.places.outlet(self.places.ours(stream)) {

@@ -46,9 +46,10 @@ impl Cgroup {
         if controllers.is_ok_and(|names| !names.trim().is_empty()) {
             return None;
         }
-        // A killed guard could not remove its group; groups with processes stay.
+        // A killed guard could not remove its group; groups with processes stay. One of a launcher that runs
+        // may be about to get its first process.
         for old in fs::read_dir(&parent).ok()?.filter_map(Result::ok) {
-            if old.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+            if old.file_name().to_str().and_then(launcher_of).is_some_and(|pid| !is_alive(pid)) {
                 let _ = fs::remove_dir(old.path());
             }
         }
@@ -91,6 +92,16 @@ impl Cgroup {
             }
         }
     }
+}
+
+/// The launcher for whose run a group of this name was made.
+fn launcher_of(group: &str) -> Option<i32> {
+    group.strip_prefix(PREFIX)?.split('.').next()?.parse().ok()
+}
+
+/// True if a process of this number exists, whoever's it is.
+fn is_alive(pid: i32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
 }
 
 /// True if a process is in the group that was made for the run with `mark`.
@@ -240,6 +251,20 @@ mod tests {
         assert_eq!(found(mounts, "0::/box/c\n"), [PathBuf::from("/a b/c")]);
         assert!(found(mounts, "0::/boxes\n").is_empty());
         assert!(found(mounts, "0::/../box\n").is_empty());
+    }
+
+    #[test]
+    fn empty_groups_are_removed_once_their_launcher_is_gone() {
+        let Some(running) = Cgroup::create(&format!("{}.running", std::process::id())) else {
+            eprintln!("skipped: no control group can be made here");
+            return;
+        };
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let gone = Cgroup::create(&format!("{}.gone", child.id())).unwrap();
+        child.wait().unwrap();
+        Cgroup::create(&format!("{}.next", std::process::id())).unwrap().remove();
+        assert!(running.own.exists() && !gone.own.exists());
+        running.remove();
     }
 
     #[test]

@@ -71,6 +71,7 @@ impl LocalRun {
             poller: poller.clone(),
             reserved,
             link: RunLink::Local(Rc::clone(&link)),
+            resources: Rc::default(),
             output,
             is_traced,
             programs: StagedPrograms::default(),

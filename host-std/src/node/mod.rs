@@ -61,6 +61,7 @@ use crate::launch::signal::{Ignored, Signals};
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::start::launcher::Launcher;
 use crate::launch::start::process::Process;
+use crate::launch::topology::resources::OwnResources;
 use crate::listeners::dial_in::DialIn;
 use crate::listeners::{ListenerEvent, Listeners};
 use crate::nodes::job_message::TerminalMessage;
@@ -111,6 +112,7 @@ pub(crate) struct Node {
     termination: Termination,
     /// Link to the run.
     uplink: Uplink,
+    resources: Rc<OwnResources>,
     /// End of the time limit of the run.
     ends_at: Option<Instant>,
 }
@@ -123,7 +125,8 @@ impl Node {
         start: NodeStart,
     ) -> Result<Self, String> {
         let prepare = |error: Error| format!("the job cannot be prepared: {error}");
-        let NodeStart { mut poller, reserved, link, output, is_traced, programs, terminal } = start;
+        let NodeStart { mut poller, reserved, link, resources, output, .. } = start;
+        let NodeStart { is_traced, programs, terminal, .. } = start;
         let streams = &config.settings.output;
         let has_terminal = streams.pty.is_some();
         let (ignored, is_local) = (Ignored::at_start(), link.is_local());
@@ -166,6 +169,8 @@ impl Node {
         let web = web_listen.as_ref().map(|listen| Web::open(listen, &poller)).transpose()?;
         let endpoint = dial_in.as_mut().map(|dial_in| dial_in.endpoint(&config, web.as_ref()));
         let mut plan = Plan::first(config.job(), endpoint.transpose()?);
+        plan.assign_processors(&resources);
+        plan.note_idle_processors();
         let budget = FdBudget { ranks: plan.local(), pmix: plan.pmix_ranks() };
         launcher.limit.raise_for(budget).map_err(|error| error.to_string())?;
         let mut listeners = Listeners::new(dial_in, (web, web_listen), secret);
@@ -210,6 +215,7 @@ impl Node {
             on_exit_error,
             termination,
             uplink,
+            resources,
             ends_at: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         };
         exchange::prepare(&mut node);

@@ -5,6 +5,7 @@ use crate::cli::config::Config;
 use crate::launch::plan::job::{App, Plan};
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::topology::binding::{self, Binding};
+use crate::launch::topology::resources::OwnResources;
 use crate::link::RunLink;
 use crate::listeners;
 use crate::nodes::job_message::{AppMessage, JobMessage, Origin, TerminalMessage};
@@ -37,6 +38,8 @@ pub(crate) struct NodeStart {
     /// Descriptor that reserves the number at which ranks find their sockets.
     pub(crate) reserved: OwnedFd,
     pub(crate) link: RunLink,
+    /// What this process may use.
+    pub(crate) resources: Rc<OwnResources>,
     /// Output of ranks.
     pub(crate) output: NodeOutput,
     /// True if all messages of ranks are recorded and sent to the head.
@@ -80,7 +83,16 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: 
     }
     let WaitingServer { network, poller, programs } = waiting;
     let link = RunLink::Tree(Box::new(network));
-    let start = NodeStart { poller, reserved, link, output, is_traced, programs, terminal };
+    let start = NodeStart {
+        poller,
+        reserved,
+        link,
+        resources: Rc::default(),
+        output,
+        is_traced,
+        programs,
+        terminal,
+    };
     match Node::new(config, limit, start) {
         Ok(node) => node.run(),
         // The head sees the end of the connection, and this line in the output of the starter.

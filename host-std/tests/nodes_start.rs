@@ -9,6 +9,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread::{available_parallelism, sleep};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 fn doctor(words: &[&str]) -> Command {
@@ -88,6 +90,23 @@ fn template_starts_one_node_server_for_each_host() {
     assert_eq!(names, ["pod-0", "pod-1", "pod-2"]);
     let shell = format!("'{}' exec -i {{host}} -- sh -c 'exec {{cmd}}'", kubectl.display());
     run(&mut doctor(&["--hosts", "a,b", "--starter-cmd", &shell])).exits_with(0);
+}
+
+#[test]
+fn nodes_tell_the_head_what_they_offer_to_ranks() {
+    // The second host may use one of the processors of the head.
+    let script = "host=$1; shift; [ $host = a ] && exec \"$@\"\n\
+                  all=$(grep Cpus_allowed_list: /proc/self/status | cut -f 2)\n\
+                  exec taskset -c \"${all%%[-,]*}\" \"$@\"";
+    let (_directory, starter) = program("starter", script);
+    let template = format!("'{}' {{host}} {{cmd}}", starter.display());
+    let ran = run(&mut doctor(&["--hosts", "a,b", "--starter-cmd", &template])).exits_with(0);
+    let rows = rows(&ran.out);
+    let own = available_parallelism().unwrap().to_string();
+    assert_eq!(["a", &own], [rows[0][0], rows[0][4]], "{}", ran.out);
+    assert_eq!(["b", "1"], [rows[1][0], rows[1][4]], "{}", ran.out);
+    let [memory, unit] = [rows[1][5], rows[1][6]];
+    assert!(memory.parse::<f64>().is_ok_and(|size| size > 0.0) && unit == "GiB", "{}", ran.out);
 }
 
 /// A pod in which the command line of `kubectl exec` runs, and the script of the MPI operator of Kubernetes,
@@ -427,8 +446,8 @@ fn node_servers_end_with_a_head_that_is_killed() {
 /// Waits until this many connections to a port are established.
 fn wait_for_connections(port: u16, count: usize) {
     let port = format!(":{port:04X}");
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while std::time::Instant::now() < until {
+    let until = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < until {
         let table = fs::read_to_string("/proc/net/tcp").unwrap();
         let is_one = |line: &&str| {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -437,7 +456,7 @@ fn wait_for_connections(port: u16, count: usize) {
         if table.lines().filter(is_one).count() >= count {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        sleep(Duration::from_millis(5));
     }
     panic!("fewer than {count} connections to the port {port}");
 }

@@ -70,6 +70,11 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: 
     let output = job.streams.output;
     let is_traced = job.supervision.is_traced;
     let terminal = job.streams.terminal;
+    // With `--cpu-set` ranks may use fewer processors than the node has told the head about.
+    let resources = match job.placement.processors {
+        Some(_) => Rc::default(),
+        None => waiting.network.own_resources(),
+    };
     let config = match configure(*job, node.saturating_sub(1)) {
         Ok(config) => config,
         Err(what) => return waiting.fail(what),
@@ -83,16 +88,8 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: 
     }
     let WaitingServer { network, poller, programs } = waiting;
     let link = RunLink::Tree(Box::new(network));
-    let start = NodeStart {
-        poller,
-        reserved,
-        link,
-        resources: Rc::default(),
-        output,
-        is_traced,
-        programs,
-        terminal,
-    };
+    let start =
+        NodeStart { poller, reserved, link, resources, output, is_traced, programs, terminal };
     match Node::new(config, limit, start) {
         Ok(node) => node.run(),
         // The head sees the end of the connection, and this line in the output of the starter.

@@ -142,7 +142,7 @@ impl Node {
         let mut outputs = uplink.prepare_outputs(output);
         uplink.send_trace(is_traced);
         uplink.programs = programs;
-        uplink.describe_node(&launcher);
+        uplink.describe_node(&launcher, &resources);
         let nodes = config.hosts.as_ref().map_or(0, |placed| placed.hosts.len());
         uplink.set_fence_rule(FenceRule { data: config.settings.nodes.fence, nodes });
         let inputs = Inputs::new(streams, config.ranks)?;

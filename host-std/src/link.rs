@@ -3,13 +3,14 @@
 //! A run reaches its nodes by a [`NodeLink`], and a node reaches its run by a [`RunLink`]. Both have two
 //! forms: queues in one process, if all ranks are on this machine, and the tree of node servers.
 
+use crate::launch::topology::resources::{NodeResources, OwnResources};
 use crate::nodes::message::{ToNode, ToRun};
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::nodes::start::{NodeServers, StartEvent};
 use crate::poller::{Poller, Token};
 use pmi_tree::{Class, Destination, NodeId, TreeError, TreeEvent};
 use rustix::process::Signal;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,8 @@ pub(crate) struct LocalLink {
     guard_mark: RefCell<Option<String>>,
     /// Number of ranks for which the node may have open files.
     ranks_max: Cell<u32>,
+    /// What the node offers to ranks.
+    resources: OnceCell<Rc<OwnResources>>,
 }
 
 /// What passes from a run to the node in its process.
@@ -92,10 +95,18 @@ impl LocalLink {
         self.to_node.borrow_mut().push_back(sent);
     }
 
-    /// Records the mark of the processes of the run, and the number of ranks that are possible.
-    pub(crate) fn describe_node(&self, guard_mark: Option<&str>, ranks_max: u32) {
+    /// Records the mark of the processes of the run, the number of ranks that are possible, and what the node
+    /// offers to them.
+    pub(crate) fn describe_node(
+        &self,
+        guard_mark: Option<&str>,
+        ranks_max: u32,
+        resources: &Rc<OwnResources>,
+    ) {
         *self.guard_mark.borrow_mut() = guard_mark.map(str::to_owned);
         self.ranks_max.set(ranks_max);
+        // A node describes itself once.
+        let _ = self.resources.set(Rc::clone(resources));
     }
 
     /// Records that the node has ended.
@@ -264,6 +275,17 @@ impl NodeLink {
         match self {
             Self::Local(link) => link.ranks_max.get().min(RANKS_MAX),
             Self::Tree(_) => RANKS_MAX,
+        }
+    }
+
+    /// What a node offers to ranks; `None` if it has not joined.
+    pub(crate) fn resources(&self, node: NodeId) -> Option<&NodeResources> {
+        match self {
+            Self::Local(link) => link.resources.get().map(|own| own.all()),
+            Self::Tree(servers) => {
+                let hello = servers.network.roster()?.hello(node.0)?;
+                Some(&hello.resources)
+            }
         }
     }
 

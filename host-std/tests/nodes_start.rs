@@ -3,12 +3,15 @@
 
 use crate::common::terminal::on_terminal;
 use crate::common::{Running, host, host_path, run, start};
+use pmi_host::table::{Host, Table};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread::{available_parallelism, sleep};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 fn doctor(words: &[&str]) -> Command {
@@ -88,6 +91,65 @@ fn template_starts_one_node_server_for_each_host() {
     assert_eq!(names, ["pod-0", "pod-1", "pod-2"]);
     let shell = format!("'{}' exec -i {{host}} -- sh -c 'exec {{cmd}}'", kubectl.display());
     run(&mut doctor(&["--hosts", "a,b", "--starter-cmd", &shell])).exits_with(0);
+}
+
+/// Reads the table of a run, with a directory of its own for sockets, until its hosts are known.
+fn hosts_of(running: &Running, runtime: &TempDir) -> Vec<Host> {
+    let since = Instant::now();
+    loop {
+        let mut ps = host(["ps", "--json", &running.pid().to_string()]);
+        let ran = run(ps.env("XDG_RUNTIME_DIR", runtime.path()));
+        let tables: Vec<Table> = serde_json::from_str(&ran.out).unwrap_or_default();
+        if let Some(table) = tables.into_iter().find(|table| !table.hosts.is_empty()) {
+            return table.hosts;
+        }
+        assert!(since.elapsed() < Duration::from_secs(60), "{} {}", ran.out, ran.err);
+    }
+}
+
+#[test]
+fn nodes_tell_the_head_what_they_offer_to_ranks() {
+    // The second host may use one of the processors of the head.
+    let script = "host=$1; shift; [ $host = a ] && exec \"$@\"\n\
+                  all=$(grep Cpus_allowed_list: /proc/self/status | cut -f 2)\n\
+                  exec taskset -c \"${all%%[-,]*}\" \"$@\"";
+    let (_directory, starter) = program("starter", script);
+    let template = format!("'{}' {{host}} {{cmd}}", starter.display());
+    let ran = run(&mut doctor(&["--hosts", "a,b", "--starter-cmd", &template])).exits_with(0);
+    let rows = rows(&ran.out);
+    let own = available_parallelism().unwrap().to_string();
+    assert_eq!(["a", &own], [rows[0][0], rows[0][4]], "{}", ran.out);
+    assert_eq!(["b", "1"], [rows[1][0], rows[1][4]], "{}", ran.out);
+    let [memory, unit] = [rows[1][5], rows[1][6]];
+    assert!(memory.parse::<f64>().is_ok_and(|size| size > 0.0) && unit == "GiB", "{}", ran.out);
+
+    let runtime = tempfile::tempdir().unwrap();
+    let shown = |options: &[&str]| {
+        let mut command = host(["run", "-n", "2"]);
+        command.args(options).args(["sleep", "60"]).env("XDG_RUNTIME_DIR", runtime.path());
+        let running = start(&mut command);
+        let hosts = hosts_of(&running, &runtime);
+        running.signal("TERM");
+        running.end();
+        hosts
+    };
+    let hosts = shown(&["--hosts", "a,b", "--starter-cmd", &template]);
+    let [a, b] = &hosts[..] else { panic!("{hosts:?}") };
+    assert_eq!((&*a.host, a.parallelism.to_string()), ("a", own));
+    assert_eq!((&*b.host, b.parallelism, b.processors.count()), ("b", 1, 1));
+    assert!(b.processors.iter().all(|processor| a.processors.contains(processor)));
+    let in_domains = |of: &Host| of.numa_nodes.iter().map(|domain| domain.count()).sum::<u64>();
+    assert_eq!([in_domains(a), in_domains(b)], [a.processors.count(), 1]);
+    assert_eq!(a.memory_bytes, b.memory_bytes);
+    // Nodes on one machine, and the one in the process of its run, say the same of it.
+    let of_machine = |hosts: Vec<Host>| {
+        let hosts = hosts.into_iter().map(|one| Host { host: String::new(), ..one });
+        hosts.collect::<Vec<_>>()
+    };
+    let nodes = of_machine(shown(&["--starter", "local:2"]));
+    assert_eq!(nodes, [&nodes[..1], &nodes[..1]].concat());
+    assert_eq!(of_machine(shown(&[])), nodes[..1]);
+    assert_eq!((&nodes[0].processors, nodes[0].memory_bytes), (&a.processors, a.memory_bytes));
 }
 
 /// A pod in which the command line of `kubectl exec` runs, and the script of the MPI operator of Kubernetes,
@@ -427,8 +489,8 @@ fn node_servers_end_with_a_head_that_is_killed() {
 /// Waits until this many connections to a port are established.
 fn wait_for_connections(port: u16, count: usize) {
     let port = format!(":{port:04X}");
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while std::time::Instant::now() < until {
+    let until = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < until {
         let table = fs::read_to_string("/proc/net/tcp").unwrap();
         let is_one = |line: &&str| {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -437,7 +499,7 @@ fn wait_for_connections(port: u16, count: usize) {
         if table.lines().filter(is_one).count() >= count {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        sleep(Duration::from_millis(5));
     }
     panic!("fewer than {count} connections to the port {port}");
 }

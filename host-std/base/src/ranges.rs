@@ -1,4 +1,4 @@
-//! Compact form of sets of ranks.
+//! Compact form of sets of ranks, or of other things that are numbered, such as processors.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -26,6 +26,11 @@ impl Ranks {
     /// True if there is no rank.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The highest rank.
+    pub fn last(&self) -> Option<u32> {
+        self.0.last().map(|(_, last)| *last)
     }
 
     /// True if `rank` is in the set.
@@ -137,7 +142,7 @@ mod tests {
     fn rank_is_found_again() {
         let ranks = Ranks::from_iter([0, 1, 2, 5]);
         let found: Vec<u32> = (0..8).filter(|rank| ranks.contains(*rank)).collect();
-        assert_eq!((found, ranks.count()), (vec![0, 1, 2, 5], 4));
+        assert_eq!((found, ranks.count(), ranks.last()), (vec![0, 1, 2, 5], 4, Some(5)));
         assert_eq!(
             (ranks.named(), Ranks::from_iter([5]).named()),
             ("ranks 0-2,5".into(), "rank 5".into())

@@ -63,6 +63,7 @@ pub(super) fn prepare(mut config: Config, limit: DescriptorLimit) -> Result<Serv
         poller: poller.clone(),
         reserved,
         link: RunLink::Local(Rc::clone(&link)),
+        resources: Rc::default(),
         output,
         is_traced,
         is_debugged: mpir::is_being_debugged(),

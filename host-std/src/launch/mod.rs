@@ -5,7 +5,7 @@
 //! environment   variables of ranks
 //! plan          what is to run: jobs, spawn requests, offers to programs
 //! cleanup       the end of ranks, and what they may leave behind
-//! topology      processors of the machine
+//! topology      processors and memory of the machine
 //! ```
 //!
 //! Beside them are the [`preview`] of a job for users, [`signal`]s to this process, and what all share:

@@ -5,6 +5,7 @@ use crate::launch::environment::rank_variables::{self, EnvChange};
 use crate::launch::plan::job::{App, JobSpec, Plan, PmixEndpoint};
 use crate::launch::plan::pmix_store;
 use crate::launch::topology::binding::{allowed, shown};
+use crate::launch::topology::resources::OwnResources;
 use crate::placement::PlacedHosts;
 use crate::settings::placement::BindTo;
 use pmi_core::error::Full;
@@ -35,6 +36,10 @@ pub(crate) fn environment(
 ) -> String {
     let pid = std::process::id();
     let mut plan = Plan::first(spec, None);
+    if spec.hosts.is_none() {
+        plan.assign_processors(&OwnResources::default());
+        plan.note_idle_processors();
+    }
     // The port is unknown until it is open.
     plan.pmix = plan.has_pmix().then(|| {
         let has_store = plan.has_pmix_store() && pmix_store::is_possible();

@@ -62,6 +62,7 @@ use crate::launch::signal::Ignored;
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::start::launcher::Launcher;
 use crate::launch::start::process::Process;
+use crate::launch::topology::resources::OwnResources;
 use crate::listeners::dial_in::DialIn;
 use crate::listeners::{ListenerEvent, Listeners};
 use crate::nodes::job_message::TerminalMessage;
@@ -108,6 +109,7 @@ pub(crate) struct Node {
     termination: Termination,
     /// Link to the run.
     uplink: Uplink,
+    resources: Rc<OwnResources>,
     /// End of the time limit of the run.
     ends_at: Option<Instant>,
     /// True if a debugger has started the launcher.
@@ -122,8 +124,8 @@ impl Node {
         start: NodeStart,
     ) -> Result<Self, String> {
         let prepare = |error: Error| format!("the job cannot be prepared: {error}");
-        let NodeStart { mut poller, reserved, link, output, is_traced, is_debugged, .. } = start;
-        let NodeStart { programs, terminal, .. } = start;
+        let NodeStart { mut poller, reserved, link, resources, output, .. } = start;
+        let NodeStart { is_traced, is_debugged, programs, terminal, .. } = start;
         let streams = &config.settings.output;
         let has_terminal = streams.pty.is_some();
         let (ignored, is_local) = (Ignored::at_start(), link.is_local());
@@ -139,7 +141,7 @@ impl Node {
         let mut outputs = uplink.prepare_outputs(output);
         uplink.send_trace(is_traced);
         uplink.programs = programs;
-        uplink.describe_node(&launcher);
+        uplink.describe_node(&launcher, &resources);
         let nodes = config.hosts.as_ref().map_or(0, |placed| placed.hosts.len());
         uplink.set_fence_rule(FenceRule { data: config.settings.nodes.fence, nodes });
         let inputs = Inputs::new(streams, config.ranks)?;
@@ -156,6 +158,8 @@ impl Node {
         let web = web_listen.as_ref().map(|listen| Web::open(listen, &poller)).transpose()?;
         let endpoint = dial_in.as_mut().map(|dial_in| dial_in.endpoint(&config, web.as_ref()));
         let mut plan = Plan::first(config.job(), endpoint.transpose()?);
+        plan.assign_processors(&resources);
+        plan.note_idle_processors();
         let budget = FdBudget { ranks: plan.local(), pmix: plan.pmix_ranks() };
         launcher.limit.raise_for(budget).map_err(|error| error.to_string())?;
         let mut listeners = Listeners::new(dial_in, (web, web_listen), secret);
@@ -202,6 +206,7 @@ impl Node {
             on_exit_error,
             termination,
             uplink,
+            resources,
             ends_at: timeout.and_then(|timeout| clock::now().checked_add(timeout)),
             is_debugged,
         };

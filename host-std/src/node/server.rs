@@ -7,6 +7,7 @@ use crate::launch::plan::job::{App, Plan};
 use crate::launch::signal::{Arrived, Ignored, Meaning, OnSignal, Signals};
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::topology::binding::{self, Binding};
+use crate::launch::topology::resources::OwnResources;
 use crate::link::RunLink;
 use crate::listeners;
 use crate::nodes::job_message::{AppMessage, JobMessage, Origin, TerminalMessage};
@@ -40,6 +41,8 @@ pub(crate) struct NodeStart {
     /// Descriptor that reserves the number at which ranks find their sockets.
     pub(crate) reserved: OwnedFd,
     pub(crate) link: RunLink,
+    /// What this process may use.
+    pub(crate) resources: Rc<OwnResources>,
     /// Output of ranks.
     pub(crate) output: NodeOutput,
     /// True if all messages of ranks are recorded and sent to the head.
@@ -72,6 +75,11 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: 
     let output = job.streams.output;
     let is_traced = job.supervision.is_traced;
     let terminal = job.streams.terminal;
+    // With `--cpu-set` ranks may use fewer processors than the node has told the head about.
+    let resources = match job.placement.processors {
+        Some(_) => Rc::default(),
+        None => waiting.network.own_resources(),
+    };
     let config = match configure(*job, node.saturating_sub(1)) {
         Ok(config) => config,
         Err(what) => return waiting.fail(what),
@@ -85,10 +93,18 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: 
     }
     let WaitingServer { network, poller, programs } = waiting;
     let link = RunLink::Tree(Box::new(network));
-    let is_debugged = false;
     let forwarded = config.settings.ending.forward_signals.clone();
-    let start =
-        NodeStart { poller, reserved, link, output, is_traced, is_debugged, programs, terminal };
+    let start = NodeStart {
+        poller,
+        reserved,
+        link,
+        resources,
+        output,
+        is_traced,
+        is_debugged: false,
+        programs,
+        terminal,
+    };
     match Node::new(config, limit, start).and_then(|node| NodeServer::new(node, &forwarded)) {
         Ok(server) => server.run(),
         // The head sees the end of the connection, and this line in the output of the starter.

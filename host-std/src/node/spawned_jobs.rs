@@ -121,6 +121,7 @@ fn add_job(node: &mut Node, job: SpawnedJob) -> Result<(), String> {
         node.io.outputs.merge_job(number, &hosts, plan.ranks);
         plan.placement.hosts = Some(hosts);
     }
+    plan.assign_processors(&node.resources);
     plan.endpoint = node.listeners.endpoint_of_spawned(&parent, plan.ranks);
     prepare_listener(node, &mut plan)?;
     let id = node.service.add_job(&plan).map_err(|error| error.to_string())?;

@@ -5,6 +5,7 @@ use super::processes::Processes;
 use crate::clock;
 use crate::launch::cleanup::guard::Guard;
 use crate::launch::start::launcher::Launcher;
+use crate::launch::topology::resources::OwnResources;
 use crate::link::{RunLink, ToOwnNode};
 use crate::nodes::clock::ClockSync;
 use crate::nodes::message::{FenceNumber, RankEnded, RankGone, ToNode, ToRun};
@@ -185,10 +186,10 @@ impl Uplink {
     }
 
     /// Describes this node to the run in its process.
-    pub(super) fn describe_node(&self, launcher: &Launcher) {
+    pub(super) fn describe_node(&self, launcher: &Launcher, resources: &Rc<OwnResources>) {
         if let RunLink::Local(link) = &self.link {
             let mark = launcher.guard.as_ref().map(Guard::mark);
-            link.describe_node(mark, launcher.limit.most());
+            link.describe_node(mark, launcher.limit.most(), resources);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::check_program::{ProgramToCheck, ProgramTrouble};
 use super::failed_host::failed_hosts;
-use super::greeting::NodeTask;
+use super::greeting::{NodeHello, NodeTask};
 use super::network::{Network, NetworkEvent};
 use super::node::turn;
 use super::start::{NodeServers, StartEvent};
@@ -26,8 +26,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct HostFindings {
     node: u32,
-    /// Number of processors that it may use.
-    processors: u32,
     /// Its clock, in microseconds since 1970.
     clock_micros: u64,
     /// Reason for which the program cannot run; `None` if it can, or none was named.
@@ -67,8 +65,6 @@ impl HostFindings {
     fn new(node: u32, program: Option<&ProgramToCheck>) -> Self {
         Self {
             node,
-            processors: std::thread::available_parallelism()
-                .map_or(0, |count| u32::try_from(count.get()).unwrap_or(u32::MAX)),
             clock_micros: micros(SystemTime::now()),
             trouble: program.and_then(ProgramToCheck::trouble),
         }
@@ -161,7 +157,8 @@ impl HostCheck {
             rest = after;
             rows.push(one);
         }
-        let heading = ["host", "node", "named", "address", "processors", "clock"];
+        let heading =
+            ["host", "node", "named", "address", "processors", "memory", "domains", "clock"];
         let mut lines = vec![heading.map(str::to_owned)];
         let (mut far_off, mut furthest) = (Vec::new(), Duration::ZERO);
         let mut troubles: BTreeMap<&ProgramTrouble, Vec<&str>> = BTreeMap::new();
@@ -183,16 +180,20 @@ impl HostCheck {
             if let Some(trouble) = &one.trouble {
                 troubles.entry(trouble).or_default().push(name);
             }
+            // Only nodes that have joined report.
+            let Some(NodeHello { host, address, resources, .. }) = hello else { continue };
             lines.push([
                 name.to_owned(),
                 one.node.to_string(),
-                hello.map(|hello| hello.host.clone()).unwrap_or_default(),
-                hello.map(|hello| hello.address.to_string()).unwrap_or_default(),
-                one.processors.to_string(),
+                host.clone(),
+                address.to_string(),
+                resources.parallelism.to_string(),
+                resources.memory_bytes.map(gibibytes).unwrap_or_default(),
+                resources.numa_nodes.len().to_string(),
                 format!("{sign}{differs_seconds:.2} s"),
             ]);
         }
-        let is_right = [false, true, false, false, true, true];
+        let is_right = [false, true, false, false, true, true, true, true];
         let table = columns::lines(&lines, is_right).join("\n");
         let mut problems = Vec::new();
         if !far_off.is_empty() {
@@ -271,6 +272,11 @@ pub(super) fn serve(
         poller.wait(network.deadline(), &mut ready)?;
         turn(&mut network, &ready, &poller)?;
     }
+}
+
+fn gibibytes(bytes: u64) -> String {
+    let tenths = u128::from(bytes) * 10 / (1 << 30);
+    format!("{}.{} GiB", tenths / 10, tenths % 10)
 }
 
 /// A few of many hosts.

@@ -15,6 +15,7 @@ use super::check_program::ProgramToCheck;
 use super::key::ChannelKeys;
 use super::starter::StarterCommand;
 use super::starter::pool::StarterEnd;
+use crate::launch::topology::resources::NodeResources;
 use pmi_tree::TreeStart;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -72,6 +73,8 @@ pub(crate) struct NodeHello {
     pub(crate) address: SocketAddr,
     /// True if its connections to the head go through its starter.
     pub(crate) is_relayed: bool,
+    /// What it offers to ranks.
+    pub(crate) resources: NodeResources,
 }
 
 /// Place of a node in the tree.
@@ -162,13 +165,15 @@ impl NodeHello {
             ));
         }
         let own = std::env::consts::ARCH;
-        (self.architecture != own).then(|| {
-            format!(
+        if self.architecture != own {
+            return Some(format!(
                 "'{host}' has processors of architecture {}, and this host {own}; all hosts of a job need \
                  the same one",
                 self.architecture
-            )
-        })
+            ));
+        }
+        (!self.resources.is_possible())
+            .then(|| format!("'{host}' describes more processors than a machine has"))
     }
 
     /// Name for messages: that which the user knows.
@@ -178,9 +183,26 @@ impl NodeHello {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::key::LinkKey;
+    use super::super::record::CONTENT_MAX;
     use super::*;
+    use crate::launch::topology::processors::NumaNode;
+    use pmi_host_base::ranges::Ranks;
+
+    /// A node of four processors in two memory domains.
+    pub(in crate::nodes) fn resources() -> NodeResources {
+        let domain = |number, processors: [u32; 2]| NumaNode {
+            number,
+            processors: Ranks::from_iter(processors),
+        };
+        NodeResources {
+            processors: (0..4).collect(),
+            parallelism: 3,
+            memory_bytes: Some(1 << 34),
+            numa_nodes: vec![domain(0, [0, 2]), domain(1, [1, 3])],
+        }
+    }
 
     fn hello() -> NodeHello {
         NodeHello {
@@ -190,6 +212,7 @@ mod tests {
             architecture: std::env::consts::ARCH.to_owned(),
             address: "[::1]:4000".parse().unwrap(),
             is_relayed: false,
+            resources: resources(),
         }
     }
 
@@ -243,6 +266,34 @@ mod tests {
     }
 
     #[test]
+    fn greeting_of_the_largest_machine_is_one_record() {
+        // No two neighbours are in the same domain, and not all processors are usable.
+        let of_domain = |number| NumaNode {
+            number,
+            processors: (0..1024).filter(|one| one % 8 == number).collect(),
+        };
+        let resources = NodeResources {
+            processors: (0..1024).filter(|one| one % 3 > 0).collect(),
+            parallelism: 1024,
+            memory_bytes: Some(u64::MAX),
+            numa_nodes: (0..1024).map(of_domain).collect(),
+        };
+        let name = "n".repeat(255);
+        let hello = NodeHello { name: Some(name.clone()), host: name, resources, ..hello() };
+        assert!(NodeGreeting::Join(hello).encode().len() <= CONTENT_MAX);
+    }
+
+    #[test]
+    fn sets_of_processors_that_do_not_ascend_are_malformed() {
+        let content = NodeGreeting::Join(hello()).encode();
+        // The only run of processors, 0 to 3, is in front of their number.
+        let at = content.windows(4).position(|four| four == [1, 0, 3, 3]).unwrap();
+        let mut descending = content;
+        (descending[at + 1], descending[at + 2]) = (3, 0);
+        assert_eq!(NodeGreeting::decode(&descending), None);
+    }
+
+    #[test]
     fn ancestors_end_at_the_head() {
         assert_eq!(ancestors(0, 4).count(), 0);
         assert_eq!(Vec::from_iter(ancestors(4, 4)), [0]);
@@ -262,5 +313,8 @@ mod tests {
         );
         let other = NodeHello { architecture: "m68k".to_owned(), ..hello() };
         assert!(other.mismatch().unwrap().contains("architecture m68k"));
+        let mut other = hello();
+        other.resources.numa_nodes[1].processors = Ranks::from_iter([u32::MAX]);
+        assert_eq!(other.mismatch().unwrap(), "'b' describes more processors than a machine has");
     }
 }

@@ -392,7 +392,7 @@ fn opening(version: u16, mode: u8, nonce: [u8; NONCE_BYTES]) -> Opening {
 const MAGIC: [u8; 4] = *b"\xa8pmn";
 
 /// Version of the protocol between node servers: of handshake, records, and the messages within.
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 const MODE_AT: usize = MAGIC.len() + 2;
 

@@ -4,11 +4,13 @@ use super::Run;
 use super::collection::{Collection, Collections, Purpose};
 use super::merge::{self, Reported};
 use super::pauses::{self, Pauses};
+use super::table::NodeState;
 use super::trace::{self, HeadTrace};
 use crate::clock;
 use crate::control::stack::StackReport;
 use crate::control::status_server::StatusServer;
 use crate::launch::start::gdb::GdbPanes;
+use crate::launch::topology::resources::NodeResources;
 use crate::nodes::message::ToNode;
 use crate::nodes::node_report::NodeReport;
 use crate::poller::Token;
@@ -291,9 +293,19 @@ fn table(run: &Run, reports: &[(NodeId, NodeReport)]) -> Table {
         pid: std::process::id(),
         host: run.plan(0).host.clone(),
         seconds: seconds(clock::since(run.reports.began)),
+        hosts: run.nodes.iter().filter_map(|(node, state)| host_row(run, node, state)).collect(),
         idle_nodes: idle_nodes.collect(),
         jobs: jobs.iter().map(|job| job_row(run, *job, reports)).collect(),
     }
+}
+
+/// What a node offers to ranks.
+fn host_row(run: &Run, node: NodeId, state: &NodeState) -> Option<table::Host> {
+    let NodeResources { processors, parallelism, memory_bytes, numa_nodes } =
+        run.link.resources(node).filter(|_| !state.is_lost)?.clone();
+    let numa_nodes = numa_nodes.into_iter().map(|domain| domain.processors).collect();
+    let host = state.host.clone();
+    Some(table::Host { host, processors, parallelism, memory_bytes, numa_nodes })
 }
 
 fn job_row(run: &Run, number: u32, reports: &[(NodeId, NodeReport)]) -> table::Job {

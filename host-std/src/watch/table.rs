@@ -25,6 +25,9 @@ pub struct Table {
     pub seconds: f64,
     /// Its unfinished jobs, the first one first.
     pub jobs: Vec<Job>,
+    /// Its hosts whose nodes have joined and are not lost, with what they offer to ranks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Host>,
     /// Nodes of the run without ranks of these jobs, which spawned jobs may use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle_nodes: Vec<JobNode>,
@@ -59,6 +62,21 @@ pub struct Job {
     /// Its nodes, if it has several hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<JobNode>,
+}
+
+/// A host of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub host: String,
+    /// Processors that ranks may use. A node server tells them before it knows of a `--cpu-set`.
+    pub processors: Ranks,
+    /// Number of these that run at the same time, which a control group may limit.
+    pub parallelism: u32,
+    /// Memory that ranks may use together.
+    pub memory_bytes: Option<u64>,
+    /// Processors of each memory domain, in the order of their numbers.
+    pub numa_nodes: Vec<Ranks>,
 }
 
 /// A node of a job on several hosts.
@@ -301,6 +319,7 @@ pub(super) mod tests {
             host,
             seconds: 11.25,
             jobs: vec![job],
+            hosts: Vec::new(),
             idle_nodes: Vec::new(),
         }
     }
@@ -322,6 +341,13 @@ pub(super) mod tests {
         let idle =
             |host, link| JobNode { ranks: Ranks::default(), ..node(host, [0, 0], link, 1.0) };
         table.idle_nodes = vec![idle("node3", NodeLink::Connected), idle("node4", NodeLink::Lost)];
+        table.hosts = vec![Host {
+            host: "node1".to_owned(),
+            processors: (0..4).collect(),
+            parallelism: 4,
+            memory_bytes: Some(1 << 34),
+            numa_nodes: vec![Ranks::from_iter([0, 2]), Ranks::from_iter([1, 3])],
+        }];
         table
     }
 
@@ -331,6 +357,7 @@ pub(super) mod tests {
         assert_eq!(serde_json::from_str::<Table>(&text).unwrap(), table_over_nodes());
         assert!(text.contains(r#""nodes":[{"host":"node1","ranks":[[0,1]],"link":"connected""#));
         assert!(text.contains(r#""idle_nodes":[{"host":"node3","ranks":[],"link":"connected""#));
+        assert!(text.contains(r#""hosts":[{"host":"node1","processors":[[0,3]],"parallelism":4,"#));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! The kernel counts such kills in the control group of the launcher and its ranks. A process that was
 //! killed while the count rose was most likely the victim.
 
+use crate::launch::topology::resources::memory_groups;
 use pmi_host_base::system_file;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The count at the last check.
 #[derive(Debug)]
@@ -35,20 +36,10 @@ impl OutOfMemory {
     }
 }
 
-/// Candidate files of the counter, from the list of the process's groups: `ID:CONTROLLERS:PATH`, one a
-/// line.
+/// Candidate files of the counter, from the list of the process's groups.
 fn files(groups: &str) -> impl Iterator<Item = PathBuf> {
-    groups.lines().filter_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, path) = rest.split_once(':')?;
-        let path = path.trim_start_matches('/');
-        match controllers {
-            "" => Some(PathBuf::from("/sys/fs/cgroup").join(path).join("memory.events")),
-            _ if controllers.split(',').any(|one| one == "memory") => {
-                Some(PathBuf::from("/sys/fs/cgroup/memory").join(path).join("memory.oom_control"))
-            }
-            _ => None,
-        }
+    memory_groups(Path::new("/"), groups).map(|group| {
+        group.directory.join(if group.is_newer { "memory.events" } else { "memory.oom_control" })
     })
 }
 

@@ -5,9 +5,10 @@ use super::local_ranks::LocalRanks;
 use super::pmix_store::{self, StoreOffer};
 use super::protocol_offer::{ProtocolOffer, Waiting};
 use super::user_environment;
-use crate::launch::topology::binding::{Binding, allowed};
+use crate::launch::topology::binding::Binding;
 use crate::launch::topology::hwloc::TopologyFile;
 use crate::launch::topology::load::are_processors_busy;
+use crate::launch::topology::resources::OwnResources;
 use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::settings::Settings;
 use crate::settings::nodes::StarterName;
@@ -18,7 +19,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A job that can be started.
@@ -71,11 +71,12 @@ pub(crate) struct NodePlacement {
     pub(crate) expected: ExpectedRanks,
     /// Processors of each rank; `None` if ranks are not bound.
     pub(crate) binding: Option<Arc<Binding>>,
-    /// Processors that ranks of this node may use; empty if the system does not list them.
+    /// Processors that ranks of this node may use; empty if the system does not list them, and before the
+    /// node [assigns](Plan::assign_processors) them.
     pub(crate) processors: Vec<u32>,
     /// Ranks of other jobs that run on this node when the job starts.
     pub(crate) neighbours: u32,
-    /// True if processors were idle when the first job was planned.
+    /// True if processors were idle before the first job.
     pub(crate) had_idle_processors: bool,
     /// True if other nodes of the run are on this machine, too.
     pub(crate) is_beside_nodes: bool,
@@ -167,7 +168,8 @@ pub(crate) struct JobSpec<'a> {
 }
 
 impl Plan {
-    /// Places the ranks of `spec`: all of them on this node if it has no hosts.
+    /// Places the ranks of `spec`: all of them on this node if it has no hosts. They have no processors
+    /// before [`assign_processors`](Self::assign_processors).
     pub(crate) fn first(spec: JobSpec<'_>, endpoint: Option<Endpoint>) -> Self {
         let JobSpec { parts, ranks, host, run, hosts, node, binding, universe, nspace, settings } =
             spec;
@@ -180,13 +182,7 @@ impl Plan {
             (Some(_), None) => LocalRanks::default(),
         };
         let offer = offered(parts, &settings.environment);
-        // One rank shares no processors, and needs no reading of the quota.
-        let processors = match hosts.is_none() && local.count() <= 1 {
-            true => allowed().unwrap_or_default(),
-            false => processors(),
-        };
-        let topology = topology_for(&local, &offer, &processors);
-        let mut plan = Self {
+        Self {
             ranks,
             offer,
             parts: parts.to_vec(),
@@ -202,11 +198,11 @@ impl Plan {
                 hosts: hosts.cloned(),
                 expected: settings.job.expected.clone().unwrap_or_default(),
                 binding: binding.cloned(),
-                processors,
+                processors: Vec::new(),
                 neighbours: 0,
                 had_idle_processors: false,
                 is_beside_nodes: settings.nodes.starter.as_ref().is_some_and(StarterName::is_here),
-                topology,
+                topology: None,
             },
             pairs: InitialPairs {
                 attributes: settings.job.attributes.clone(),
@@ -216,9 +212,7 @@ impl Plan {
                 },
                 ..InitialPairs::default()
             },
-        };
-        plan.placement.had_idle_processors = plan.is_oversubscribed() && !are_processors_busy();
-        plan
+        }
     }
 
     /// A job of `parts` spawned by `rank` of this job, as number `count` of the run.
@@ -230,14 +224,9 @@ impl Plan {
         count: u32,
     ) -> Self {
         let ranks = started(&parts);
-        let offer = offered(&parts, &self.environment);
-        let local = LocalRanks::first(ranks);
-        let processors = processors();
-        let topology = self.placement.topology.clone();
-        let topology = topology.or_else(|| topology_for(&local, &offer, &processors));
         Self {
             ranks,
-            offer,
+            offer: offered(&parts, &self.environment),
             parts,
             endpoint: None,
             pmix: None,
@@ -247,12 +236,10 @@ impl Plan {
             universe: self.universe,
             environment: self.environment.clone(),
             placement: NodePlacement {
-                ranks: local,
+                ranks: LocalRanks::first(ranks),
                 hosts: None,
                 expected: ExpectedRanks::default(),
                 neighbours: 0,
-                processors,
-                topology,
                 ..self.placement.clone()
             },
             pairs: InitialPairs {
@@ -261,6 +248,26 @@ impl Plan {
                 ..InitialPairs::default()
             },
         }
+    }
+
+    /// Assigns the processors of this node to its ranks, which are placed.
+    pub(crate) fn assign_processors(&mut self, own: &OwnResources) {
+        let NodePlacement { ranks, hosts, neighbours, .. } = &self.placement;
+        // One rank shares no processors, and needs no reading of the quota.
+        let is_alone = hosts.is_none() && ranks.count().saturating_add(*neighbours) <= 1;
+        let has_mpich = self.offer.iter().any(|offer| offer.takes_newer_pmi1);
+        // Each rank of MPICH would detect the topology by itself.
+        let shares_topology = ranks.count() > 1 && has_mpich;
+        let processors = if is_alone { own.allowed() } else { own.granted() };
+        self.placement.processors = processors.to_vec();
+        if shares_topology && self.placement.topology.is_none() {
+            self.placement.topology = TopologyFile::of_machine(processors).map(Rc::new);
+        }
+    }
+
+    /// Records whether processors are idle, before the first job.
+    pub(crate) fn note_idle_processors(&mut self) {
+        self.placement.had_idle_processors = self.is_oversubscribed() && !are_processors_busy();
     }
 
     /// Name of the run, which begins the names of its jobs.
@@ -426,26 +433,9 @@ impl Plan {
     }
 }
 
-/// Processors that this launcher may use: as many of those in its set as its control group grants.
-fn processors() -> Vec<u32> {
-    let mut processors = allowed().unwrap_or_default();
-    processors.truncate(available_parallelism().map_or(usize::MAX, usize::from));
-    processors
-}
-
 /// Number of ranks of these parts.
 fn started(parts: &[App]) -> u32 {
     parts.iter().map(|part| part.ranks).sum()
-}
-
-/// The topology of this node as a file, if several ranks of MPICH would detect it.
-fn topology_for(
-    local: &LocalRanks,
-    offer: &[ProtocolOffer],
-    processors: &[u32],
-) -> Option<Rc<TopologyFile>> {
-    let is_used = local.count() > 1 && offer.iter().any(|offer| offer.takes_newer_pmi1);
-    is_used.then(|| TopologyFile::of_machine(processors).map(Rc::new)).flatten()
 }
 
 fn offered(parts: &[App], environment: &Environment) -> Vec<ProtocolOffer> {
@@ -572,6 +562,23 @@ pub(crate) mod tests {
         assert_eq!((child.ranks, child.universe), (3, UniverseSize::of(2)));
         let spawner = ParentRank { kvsname: "kvs_7_0".to_owned(), rank: 1 };
         assert_eq!((&*child.kvsname, child.spawner), ("kvs_7_4", Some(spawner)));
+    }
+
+    #[test]
+    fn plan_has_processors_once_its_node_assigns_them() {
+        let own = OwnResources::default();
+        let mut alone = plan(&[("./a", 1)]);
+        assert!(alone.placement.processors.is_empty());
+        alone.assign_processors(&own);
+        assert_eq!(alone.placement.processors, own.allowed());
+        let mut several = plan(&[("./a", 2)]);
+        several.assign_processors(&own);
+        assert_eq!(several.placement.processors, own.granted());
+        // A rank beside others shares the time that the control group grants.
+        let mut beside = alone.spawned(0, alone.parts.clone(), Vec::new(), 1);
+        beside.placement.neighbours = 1;
+        beside.assign_processors(&own);
+        assert_eq!(beside.placement.processors, own.granted());
     }
 
     #[test]

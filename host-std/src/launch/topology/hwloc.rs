@@ -3,7 +3,8 @@
 //! Each rank of MPICH detects the topology by itself unless the process manager names a file with it. The
 //! ranks of a node would all read the same hundreds of files of the system at the same time.
 
-use super::processors::{PROCESSORS_MAX, ROOT, either, list};
+use super::processors::{NumaNode, PROCESSORS_MAX, ROOT, either, list, numa_nodes};
+use super::resources::memory_total;
 use pmi_host_base::system_file;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::collections::BTreeMap;
@@ -175,21 +176,15 @@ fn cache_facts(directory: &Path, is_data: bool) -> CacheFacts {
     }
 }
 
-/// Memory domains; a machine without listed ones has one.
+/// Memory domains, with their sizes.
 fn domains(root: &Path, online: &[u32]) -> io::Result<Vec<Domain>> {
-    let Ok(numbers) = list(&root.join("node/online")) else {
-        return Ok(vec![Domain { number: 0, processors: online.to_vec(), bytes: 0 }]);
+    let domain = |NumaNode { number, processors }| {
+        let facts = root.join(format!("node/node{number}/meminfo"));
+        let facts = system_file::read_to_string(facts).unwrap_or_default();
+        let bytes = memory_total(&facts).unwrap_or(0);
+        Domain { number, processors: processors.iter().collect(), bytes }
     };
-    let domain = |number| {
-        let directory = root.join(format!("node/node{number}"));
-        let processors = list(&directory.join("cpulist"))?;
-        let facts = system_file::read_to_string(directory.join("meminfo")).unwrap_or_default();
-        let total = facts.lines().find_map(|line| line.split_once("MemTotal:"));
-        let kib =
-            total.and_then(|(_, rest)| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
-        Ok(Domain { number, processors, bytes: kib.unwrap_or(0) * 1024 })
-    };
-    numbers.into_iter().map(domain).collect()
+    Ok(numa_nodes(root, online)?.into_iter().map(domain).collect())
 }
 
 struct XmlWriter {

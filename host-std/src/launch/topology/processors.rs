@@ -1,8 +1,9 @@
 //! Processors of this machine and the resources they share, from the system's files.
 
 use crate::settings::placement::Unit;
-use pmi_host_base::ranges::ranges;
+use pmi_host_base::ranges::{Ranks, ranges};
 use pmi_host_base::system_file;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Topology {
     root: PathBuf,
     processors: Vec<u32>,
+    numa_nodes: Vec<NumaNode>,
 }
 
 impl Topology {
@@ -21,8 +23,10 @@ impl Topology {
     ///
     /// Those of the system, with the name of the file.
     pub(crate) fn read(root: &Path, allowed: &[u32]) -> io::Result<Self> {
-        let mut this = Self { root: root.to_owned(), processors: allowed.to_vec() };
-        this.processors.sort_unstable();
+        let mut processors = allowed.to_vec();
+        processors.sort_unstable();
+        let numa_nodes = numa_nodes(root, &processors)?;
+        let mut this = Self { root: root.to_owned(), processors, numa_nodes };
         let mut placed = Vec::new();
         for &processor in &this.processors {
             let first = |unit| Ok::<_, io::Error>(this.around(unit, processor)?.first().copied());
@@ -60,7 +64,7 @@ impl Topology {
                 either(&cpu, ["topology/package_cpus_list", "topology/core_siblings_list"])?
             }
             Unit::Cache(level) => self.sharing_cache(&cpu, level)?,
-            Unit::Numa => self.in_domain(processor)?,
+            Unit::Numa => self.in_numa_node(processor),
             Unit::Machine => self.processors.clone(),
         };
         Ok(all.into_iter().filter(|other| self.processors.contains(other)).collect())
@@ -78,19 +82,37 @@ impl Topology {
         Err(io::Error::new(io::ErrorKind::NotFound, what))
     }
 
-    /// A machine without listed memory domains has one.
-    fn in_domain(&self, processor: u32) -> io::Result<Vec<u32>> {
-        let Ok(online) = list(&self.root.join("node/online")) else {
-            return Ok(self.processors.clone());
-        };
-        for domain in online {
-            let processors = list(&self.root.join(format!("node/node{domain}/cpulist")))?;
-            if processors.contains(&processor) {
-                return Ok(processors);
-            }
-        }
-        Ok(self.processors.clone())
+    /// A processor outside of all memory domains shares one with all others.
+    fn in_numa_node(&self, processor: u32) -> Vec<u32> {
+        let around = self.numa_nodes.iter().find(|node| node.processors.contains(processor));
+        around.map_or_else(|| self.processors.clone(), |node| node.processors.iter().collect())
     }
+}
+
+/// A memory domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NumaNode {
+    /// Its number, as the system counts.
+    pub(crate) number: u32,
+    /// Processors in it; none in memory of its own kind, as on a card.
+    pub(crate) processors: Ranks,
+}
+
+/// The memory domains that the system describes below `root`. A machine without listed ones has one, with
+/// `all` processors.
+///
+/// # Errors
+///
+/// Those of the system, with the name of the file.
+pub(super) fn numa_nodes(root: &Path, all: &[u32]) -> io::Result<Vec<NumaNode>> {
+    let Ok(numbers) = list(&root.join("node/online")) else {
+        return Ok(vec![NumaNode { number: 0, processors: all.iter().copied().collect() }]);
+    };
+    let node = |number| {
+        let processors = list(&root.join(format!("node/node{number}/cpulist")))?;
+        Ok(NumaNode { number, processors: processors.into_iter().collect() })
+    };
+    numbers.into_iter().map(node).collect()
 }
 
 /// Levels of the machine by which libraries compare the places of two processes.

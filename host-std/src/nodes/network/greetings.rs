@@ -133,6 +133,7 @@ impl Network {
             architecture: std::env::consts::ARCH.to_owned(),
             address: door.address,
             is_relayed: side.names.is_relayed,
+            resources: side.resources.all().clone(),
         })
     }
 

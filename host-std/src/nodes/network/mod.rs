@@ -40,6 +40,7 @@ use crate::admission::gate::TcpGate;
 use crate::admission::limits::RejectionLog;
 use crate::admission::{EVICTED, PENDING_MAX};
 use crate::clock;
+use crate::launch::topology::resources::OwnResources;
 use crate::poller::{Poller, Token};
 use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
 use crate::settings::nodes::PortRange;
@@ -53,6 +54,7 @@ use roster::Roster;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Connections of a head or a node server.
@@ -153,6 +155,7 @@ struct NodeSide {
     /// Reasons why the tried ones failed.
     failures: Vec<String>,
     names: NodeNames,
+    resources: Rc<OwnResources>,
     /// Socket for other nodes, before this one has its place: without the keys that come with it, none of
     /// them can be answered.
     door: Option<TcpGate>,
@@ -190,7 +193,9 @@ impl Network {
     ) -> io::Result<Self> {
         let (failures, early) = (Vec::new(), Vec::new());
         let (tried, door, place, starters) = (0, None, None, None);
-        let side = NodeSide { head, tried, failures, names, door, place, early, starters };
+        let resources = Rc::default();
+        let side =
+            NodeSide { head, tried, failures, names, resources, door, place, early, starters };
         let keys = Keyring::of_node(&key);
         let mut network = Self::new((keys, JOIN_WITHIN), NetworkSide::Node(Box::new(side)));
         network.dial_head(poller)?;
@@ -219,6 +224,14 @@ impl Network {
         match &self.side {
             NetworkSide::Head(roster) => Some(roster),
             NetworkSide::Node(_) => None,
+        }
+    }
+
+    /// What a node server may use, as it has told the head.
+    pub(crate) fn own_resources(&self) -> Rc<OwnResources> {
+        match &self.side {
+            NetworkSide::Head(_) => Rc::default(),
+            NetworkSide::Node(side) => Rc::clone(&side.resources),
         }
     }
 

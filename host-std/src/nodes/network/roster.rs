@@ -342,6 +342,8 @@ pub(crate) const CANDIDATES: u32 = 1 << 31;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::topology::resources::NodeResources;
+    use pmi_host_base::ranges::Ranks;
 
     fn roster(names: &[&str]) -> Roster {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
@@ -356,6 +358,7 @@ mod tests {
             architecture: std::env::consts::ARCH.to_owned(),
             address: "127.0.0.1:9".parse().unwrap(),
             is_relayed: false,
+            resources: NodeResources::default(),
         }
     }
 
@@ -377,6 +380,9 @@ mod tests {
         );
         let other = NodeHello { version: "9".to_owned(), ..hello(None, "c") };
         assert!(roster.join(other, None).unwrap_err().contains("same version"));
+        let mut other = hello(None, "c");
+        other.resources.processors = Ranks::from_iter([u32::MAX]);
+        assert!(roster.join(other, None).unwrap_err().contains("more processors than a machine"));
         assert_eq!((roster.name(1), roster.name(9), roster.name(0)), ("a", "", ""));
     }
 

@@ -4,6 +4,7 @@ use crate::admission::Policy;
 use crate::admission::gate::TcpGate;
 use crate::clock;
 use crate::nodes::edge::{Edge, EdgeProgress};
+use crate::nodes::greeting::tests::resources;
 use crate::nodes::greeting::{NodeGreeting, NodeHello, NodeTask};
 use crate::nodes::handshake::{KnownKey, none};
 use crate::nodes::key::{LinkKey, RunKey};
@@ -153,6 +154,7 @@ fn key_of_a_start_admits_nobody_else_and_a_node_passes_for_no_other_one() {
         architecture: std::env::consts::ARCH.into(),
         address: "127.0.0.1:9".parse().unwrap(),
         is_relayed: false,
+        resources: resources(),
     });
     pair.wait_at_node(|event| matches!(event, NetworkEvent::Placed(_)).then_some(()));
     let report = pair.rejection(KnownKey::start(&pair.key.clone()), &joining);

@@ -2,7 +2,7 @@
 
 use super::heap::Shared;
 use crate::launch::plan::directives::JobDirectives;
-use crate::launch::plan::job::{Plan, server_nspace};
+use crate::launch::plan::job::{NodePlacement, Plan, server_nspace};
 use crate::launch::topology::binding;
 use crate::launch::topology::processors::{self, LocalityLevels};
 use crate::placement::{PlacedHosts, short_name};
@@ -16,14 +16,14 @@ use std::path::Path;
 /// Packs the job-level information of `plan`, whose ranks are on these hosts or, without any, on this one;
 /// `pid` is that of the launcher.
 pub(crate) fn describe(plan: &Plan, hosts: Option<&PlacedHosts>, pid: u32) -> Option<Shared> {
-    let facts = JobInfo::new(plan, hosts, pid);
+    let facts = JobInfo { bound: bound(plan), ..JobInfo::new(plan, hosts, pid) };
     packed(|to| facts.write(to))
 }
 
 /// Packs the same for processes of other runs, which are on other nodes: what says where a reader of the
 /// own run is has no meaning there.
 pub(crate) fn describe_to_others(plan: &Plan, hosts: Option<&PlacedHosts>) -> Vec<u8> {
-    let facts = JobInfo { bound: Vec::new(), ..JobInfo::new(plan, hosts, 0) };
+    let facts = JobInfo::new(plan, hosts, 0);
     let mut bytes = vec![0; packed_len(|to| facts.write_to_others(to))];
     facts.write_to_others(&mut Packer::new(&mut bytes, Format::PLAIN));
     bytes
@@ -97,9 +97,10 @@ struct BoundRank {
 
 /// The processors of the ranks of `plan` that are started on this node.
 fn bound(plan: &Plan) -> Vec<BoundRank> {
-    let Some(binding) = &plan.placement.binding else { return Vec::new() };
+    let NodePlacement { ranks, binding, .. } = &plan.placement;
+    let Some(binding) = binding.as_ref().filter(|_| ranks.count() > 0) else { return Vec::new() };
     let levels = LocalityLevels::read(Path::new(processors::ROOT)).ok();
-    let ranks = plan.placement.ranks.iter().filter_map(|rank| {
+    let ranks = ranks.iter().filter_map(|rank| {
         let mut processors = binding.of(plan.local_rank(rank)?).to_vec();
         processors.sort_unstable();
         let locality = levels.as_ref().map(|levels| levels.of(&processors));
@@ -185,7 +186,7 @@ impl<'a> JobInfo<'a> {
                 .collect(),
             lines: lines.collect(),
             is_crowded: plan.is_oversubscribed(),
-            bound: bound(plan),
+            bound: Vec::new(),
         }
     }
 

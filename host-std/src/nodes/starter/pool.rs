@@ -575,8 +575,10 @@ mod tests {
     fn starter_that_is_refused_after_a_signal_is_not_executed_again() {
         let mut poller = Poller::new().unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let script =
-            format!("echo up; sleep 60 & wait; {}", refused(&directory.path().join("x"), 99));
+        let script = format!(
+            "echo up; sleep 60 & wait; kill $!; {}",
+            refused(&directory.path().join("x"), 99)
+        );
         let commands = vec![command(1, &["sh", "-c", &format!("trap : TERM; {script}")])];
         let mut pool = StarterPool::new(commands, String::new(), limit());
         let mut ready = Vec::new();

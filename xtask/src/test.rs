@@ -362,34 +362,41 @@ pub(crate) fn findings(result: Result<Vec<String>, String>) -> Tally {
 /// Libraries of packages that are built for a target.
 struct TargetLibrary {
     target: &'static str,
-    /// Crates of the standard library that they may use. Where cargo builds those, there are no others: a
-    /// heap creeping in would not compile.
-    crates: &'static str,
     packages: &'static [&'static str],
     features: &'static str,
+    /// The build: which crates of the standard library they may use, and with which profile. Where cargo
+    /// builds those, there are no others: a heap creeping in would not compile. Libraries that have this in
+    /// common with a program, and the directory, are not compiled a second time.
+    cargo: fn(&Toolchain, target: &str) -> Command,
 }
 
 /// The libraries of the step `bare`.
 fn board_libraries() -> impl Iterator<Item = TargetLibrary> {
     let packages = &["pmi-core", "pmi-link", "pmi-client"];
-    let plain = |target| TargetLibrary { target, crates: "core", packages, features: "" };
+    let cargo = bare_metal::library;
+    let plain = move |target| TargetLibrary { target, packages, features: "", cargo };
     let packages = &["pmi-core", "pmi-link", "pmi-smoltcp"];
-    let logging = TargetLibrary { target: BARE, crates: "core", packages, features: DEFMT };
+    let logging = TargetLibrary { target: BARE, packages, features: DEFMT, cargo };
     BOARDS.into_iter().map(plain).chain([logging])
 }
 
 const HERMIT_LIBRARY: TargetLibrary = TargetLibrary {
     target: HERMIT,
-    crates: "std,panic_abort",
     packages: &["pmi-std"],
     features: "",
+    // Nobody runs it: that it compiles is the test, and optimization would take most of the time.
+    cargo: |choice, target| {
+        let mut cargo = toolchain::build(choice, target, "std,panic_abort", "dev");
+        cargo.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_PROFILE_DEV_PANIC", "abort");
+        cargo
+    },
 };
 
 const WASM_LIBRARY: TargetLibrary = TargetLibrary {
     target: wasm::TARGET,
-    crates: "core",
     packages: &["pmi-core", "pmi-link"],
     features: "",
+    cargo: wasm::library,
 };
 
 impl TargetLibrary {
@@ -401,7 +408,7 @@ impl TargetLibrary {
     }
 
     fn command(&self, choice: &Toolchain) -> Command {
-        let mut cargo = toolchain::build(choice, self.target, self.crates, "release");
+        let mut cargo = (self.cargo)(choice, self.target);
         cargo.args(["--lib", "--features", self.features]);
         cargo.args(self.packages.iter().flat_map(|package| ["--package", package]));
         cargo

@@ -194,11 +194,19 @@ impl ImageBuild {
 }
 
 fn manager() -> ImageBuild {
+    let mut manager = linux_program("pmi-manager");
+    manager.build.args(["--manifest-path", MANIFEST]);
+    manager
+}
+
+/// A program for this machine that guests meet. It has little to do, and is not optimized: that would take
+/// longer than all scenes.
+fn linux_program(package: &str) -> ImageBuild {
     let directory = toolchain::target_directory().join("bare-metal");
     let mut build = process::cargo();
-    build.args(["build", "--release", "--package", "pmi-manager", "--manifest-path", MANIFEST]);
-    build.arg("--target-dir").arg(&directory);
-    ImageBuild { build, image: directory.join("release/pmi-manager") }
+    build.args(["build", "--package", package]).arg("--target-dir").arg(&directory);
+    build.env("CARGO_PROFILE_DEV_DEBUG", "false");
+    ImageBuild { build, image: directory.join("debug").join(package) }
 }
 
 /// One package of the bare-metal workspace for a target.
@@ -316,17 +324,9 @@ const C_FLAGS: &[&str] = &[
     "-Itransports/capi/include",
 ];
 
-/// The launcher and a rank for this machine, as users get them.
-///
-/// In one build, features of the rank would become those of the launcher, which is then built again.
+/// The launcher for this machine, as users get it, and a rank.
 fn build_linux() -> Result<Linux, String> {
-    let host = toolchain::build_host()?;
-    let mut cargo = process::cargo();
-    cargo.args(["build", "--release", "--package", "pmi-cards"]);
-    if !process::succeeds(&mut cargo) {
-        return Err("the rank for this machine does not build".into());
-    }
-    Ok(Linux { cards: host.with_file_name("pmi-cards"), host })
+    Ok(Linux { host: toolchain::build_host()?, cards: linux_program("pmi-cards").run()? })
 }
 
 /// A build of the bare-metal workspace, and the directory it goes to.

@@ -125,7 +125,7 @@ pub(crate) fn cargo(
         return cargo;
     };
     let bin = Path::new(DEBIAN).join("bin");
-    let mut cargo = process::command(bin.join("cargo"));
+    let mut cargo = process::cargo_at(bin.join("cargo"));
     cargo.args([command, "--profile", profile, "--target", target]);
     cargo.arg(format!("-Zbuild-std={crates}"));
     if crates.starts_with("std") || target.starts_with("wasm") {

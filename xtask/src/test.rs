@@ -51,8 +51,10 @@ const BOARDS: [&str; 3] = [BARE, "thumbv6m-none-eabi", "riscv32imc-unknown-none-
 /// Features by which public types can be logged on a board.
 const DEFMT: &str = "pmi-core/defmt,pmi-link/defmt,pmi-smoltcp/defmt";
 
-/// Words with which cargo builds and runs the tests of the workspace.
-pub(crate) const WORKSPACE_TESTS: &str = "test --workspace --features pmi-std/tls";
+/// Words with which cargo builds and runs the tests of the workspace. What writes the JavaScript of modules
+/// has none: those that load the modules, in other steps, compile it with features of their own.
+pub(crate) const WORKSPACE_TESTS: &str =
+    "test --workspace --exclude xtask-bindgen --features pmi-std/tls";
 
 /// Test files that run again with their ranks behind a node server: a run on one host has a queue in its
 /// place.

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: one table of steps, each with a heading and a duration, and one line that sums up.
 
+use crate::args;
 use crate::beside::{self, Beside, Summary};
 use crate::machine::{self, Machine, Need};
 use crate::step_times::{self, StepTimes};
@@ -45,8 +46,11 @@ const BARE: &str = "thumbv7em-none-eabihf";
 /// A unikernel whose standard library has no Unix sockets.
 const HERMIT: &str = "x86_64-unknown-hermit";
 
-/// Boards that are compiled for: the one that is measured, and two without atomic exchanges.
-const BOARDS: [&str; 3] = [BARE, "thumbv6m-none-eabi", "riscv32imc-unknown-none-elf"];
+/// A board without atomic exchanges.
+const BARE_SMALL: &str = "thumbv6m-none-eabi";
+
+/// Boards that libraries are compiled for: the one that is measured, and two without atomic exchanges.
+const BOARDS: [&str; 3] = [BARE, BARE_SMALL, "riscv32imc-unknown-none-elf"];
 
 /// Features by which public types can be logged on a board.
 const DEFMT: &str = "pmi-core/defmt,pmi-link/defmt,pmi-smoltcp/defmt";
@@ -181,14 +185,10 @@ const STEPS: &[CiStep] = &[
     step(
         "bare",
         "pmi-core, pmi-link and pmi-client for boards without operating system, and with defmt",
-        |machine| {
-            board_libraries().fold(Tally::default(), |mut tally, library| {
-                tally += library.build(machine);
-                tally
-            })
-        },
+        // Images of other steps have the libraries without logs for the board that is measured.
+        |machine| build_all(board_libraries([BARE_SMALL]), machine),
     )
-    .needs(&[Need::Target(BOARDS[0]), Need::Target(BOARDS[1]), Need::Target(BOARDS[2])])
+    .needs(&[Need::Target(BARE), Need::Target(BARE_SMALL)])
     .in_lane(Lane::Targets),
     step("sizes", "no part of PMI has outgrown its budget on a microcontroller", |machine| {
         findings(crate::sizes::check(machine))
@@ -372,14 +372,32 @@ struct TargetLibrary {
     cargo: fn(&Toolchain, target: &str) -> Command,
 }
 
-/// The libraries of the step `bare`.
-fn board_libraries() -> impl Iterator<Item = TargetLibrary> {
-    let packages = &["pmi-core", "pmi-link", "pmi-client"];
+/// Libraries for `boards`, and those with logs for the one that is measured.
+fn board_libraries(
+    boards: impl IntoIterator<Item = &'static str>,
+) -> impl Iterator<Item = TargetLibrary> {
     let cargo = bare_metal::library;
+    let packages = &["pmi-core", "pmi-link", "pmi-client"];
     let plain = move |target| TargetLibrary { target, packages, features: "", cargo };
     let packages = &["pmi-core", "pmi-link", "pmi-smoltcp"];
     let logging = TargetLibrary { target: BARE, packages, features: DEFMT, cargo };
-    BOARDS.into_iter().map(plain).chain([logging])
+    boards.into_iter().map(plain).chain([logging])
+}
+
+fn build_all(libraries: impl Iterator<Item = TargetLibrary>, machine: &Machine) -> Tally {
+    libraries.fold(Tally::default(), |mut tally, library| {
+        tally += library.build(machine);
+        tally
+    })
+}
+
+/// `cargo xtask boards`: the libraries for all boards.
+pub(crate) fn boards(arguments: &[String]) -> Result<ExitCode, String> {
+    let [] = args::flags(arguments, "cargo xtask boards", [])?;
+    let machine = Machine::prepare(BOARDS.into_iter().map(Need::Target));
+    let total = build_all(board_libraries(BOARDS), &machine);
+    println!("{total}");
+    Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 const HERMIT_LIBRARY: TargetLibrary = TargetLibrary {

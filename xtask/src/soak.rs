@@ -59,7 +59,7 @@ const PARTS: &[SoakPart] = &[
     SoakPart { name: "dist", about: "archives and packages of a release", cargo: &["xtask dist"] },
     SoakPart {
         name: "boards",
-        about: "libraries for boards that the gate has no image for",
+        about: "libraries for boards that the gate has no image for, and the image for an RP2040",
         cargo: &["xtask boards"],
     },
 ];

@@ -5,17 +5,18 @@
 //! guests among themselves, and guests whose server, arguments or code are bad, which have to end with the
 //! status that the README of the guest names.
 //! On a microcontroller it plays eight ranks and their server in one image, and ranks that have
-//! nothing but a serial line, beside a guest in C. The rank with embassy is built for two boards, of which
-//! QEMU has one.
+//! nothing but a serial line, beside a guest in C. The rank with embassy runs on a micro:bit; for the other
+//! board `cargo xtask boards` builds it.
 
 mod qemu;
 mod scenes;
 
 use crate::args;
 use crate::machine::{self, Machine, Need};
+use crate::process;
 use crate::tally::Tally;
 use crate::test::tally_of;
-use crate::{process, toolchain};
+use crate::toolchain::{self, Toolchain};
 use lexopt::prelude::*;
 use qemu::{Line, MPS2, Running};
 use scenes::{Boards, Linux, Stage};
@@ -32,7 +33,6 @@ pub(crate) struct Arch {
     pub(crate) machine: &'static str,
     /// QEMU's exit status for a guest that has ended with `status`.
     pub(crate) exit_of: fn(status: i32) -> i32,
-    rustflags: &'static str,
 }
 
 const ARCHS: &[Arch] = &[
@@ -41,24 +41,20 @@ const ARCHS: &[Arch] = &[
         target: "riscv64gc-unknown-none-elf",
         machine: "-M virt -bios none -m 4M",
         exit_of: |status| status,
-        rustflags: "",
     },
     Arch {
         name: "aarch64",
         target: "aarch64-unknown-none-softfloat",
         machine: "-M virt -cpu cortex-a53 -m 8M -semihosting-config enable=on,target=native",
         exit_of: |status| status,
-        rustflags: "",
     },
     Arch {
         name: "x86_64",
-        target: "x86_64-unknown-none",
+        target: X86_64,
         machine: "-M microvm,rtc=off,pit=off,pic=off,auto-kernel-cmdline=off -m 8M \
                   -device isa-debug-exit,iobase=0xf4,iosize=4",
         // A processor that resets itself also ends QEMU with 0, so success is another number.
         exit_of: |status| if status == 0 { 33 } else { 2 * status + 1 },
-        // The boot code runs before there are 64-bit addresses.
-        rustflags: "-Crelocation-model=static -Ccode-model=small",
     },
 ];
 
@@ -68,7 +64,7 @@ const SCENE_TIME: Duration = Duration::from_secs(60);
 pub(crate) const NEEDS: &[Need] = &[
     Need::Target("riscv64gc-unknown-none-elf"),
     Need::Target("aarch64-unknown-none-softfloat"),
-    Need::Target("x86_64-unknown-none"),
+    Need::Target(X86_64),
     Need::Target(BOARD_TARGET),
     Need::Target(SMALL_BOARD_TARGET),
     Need::Qemu("riscv64"),
@@ -110,27 +106,22 @@ fn run(wanted: &Selection, machine: &Machine) -> Result<Tally, String> {
             continue;
         }
         let manager = manager().run()?;
-        let kernel = rust_image(machine, arch.target, GUEST, arch.rustflags)?.run()?;
+        let kernel = rust_image(machine, arch.target, GUEST)?.run()?;
         let stage = Stage { arch, kernel, manager };
         total += stage.play(wanted.guests);
         stages.push(stage);
     }
     if wanted.board && is_ready(BOARD, &BOARD_NEEDS) {
         let manager = manager().run()?;
-        let kernel = rust_image(machine, BOARD_TARGET, BOARD_PACKAGE, "")?.run()?;
+        let kernel = rust_image(machine, BOARD_TARGET, BOARD_PACKAGE)?.run()?;
         let serial = kernel.with_file_name("serial");
-        let [microbit, rp2040] = EMBASSY_BOARDS;
         let images = Boards {
             eight: kernel,
-            serial: [serial, build_c(machine, &C_BOARD, "greet", "")?],
-            guest: build_c(machine, &C_GUEST, "greet", "")?,
-            microbit: embassy_image(machine, microbit)?.run()?,
+            serial: [serial, build_c(machine, &C_BOARD, "greet")?],
+            guest: build_c(machine, &C_GUEST, "greet")?,
+            microbit: embassy_image(machine, "microbit")?.run()?,
         };
         total += boards.insert(images).play(&manager);
-        // No machine of QEMU runs it: that it links is the test.
-        total += tally_of(
-            embassy_image(machine, rp2040).and_then(ImageBuild::run).map(|_| Tally::PASSED),
-        );
     } else if wanted.board {
         total += machine::verdict_on_lack(machine::in_ci());
     }
@@ -198,48 +189,55 @@ impl ImageBuild {
 }
 
 fn manager() -> ImageBuild {
+    let mut manager = linux_program("pmi-manager");
+    manager.build.args(["--manifest-path", MANIFEST]);
+    manager
+}
+
+/// A program for this machine that guests meet. It has little to do, and is not optimized: that would take
+/// longer than all scenes.
+fn linux_program(package: &str) -> ImageBuild {
     let directory = toolchain::target_directory().join("bare-metal");
     let mut build = process::cargo();
-    build.args(["build", "--release", "--package", "pmi-manager", "--manifest-path", MANIFEST]);
-    build.arg("--target-dir").arg(&directory);
-    ImageBuild { build, image: directory.join("release/pmi-manager") }
+    build.args(["build", "--package", package]).arg("--target-dir").arg(&directory);
+    build.env("CARGO_PROFILE_DEV_DEBUG", "false");
+    ImageBuild { build, image: directory.join("debug").join(package) }
 }
 
 /// One package of the bare-metal workspace for a target.
-fn rust_image(
-    machine: &Machine,
-    target: &str,
-    package: &str,
-    flags: &str,
-) -> Result<ImageBuild, String> {
+fn rust_image(machine: &Machine, target: &str, package: &str) -> Result<ImageBuild, String> {
     let toolchain = toolchain::choose(target, &machine.facts)?;
-    let (mut build, directory) = in_directory(&toolchain, target);
-    build.args(["--package", package, "--all-features"]).env("RUSTFLAGS", flags);
+    let (mut build, directory) = image(&toolchain, target);
+    build.args(["--package", package, "--all-features"]);
     Ok(ImageBuild { build, image: directory.join(target).join("release").join(package) })
+}
+
+/// The rank with embassy for the board that no machine of QEMU is like: that it links is the test. What it
+/// has in common with the micro:bit runs there.
+pub(crate) fn rp2040(machine: &Machine) -> Tally {
+    tally_of(embassy_image(machine, "rp2040").and_then(ImageBuild::run).map(|_| Tally::PASSED))
 }
 
 /// The rank with embassy for a board.
 fn embassy_image(machine: &Machine, board: &str) -> Result<ImageBuild, String> {
     let toolchain = toolchain::choose(SMALL_BOARD_TARGET, &machine.facts)?;
-    let (mut build, directory) = in_directory(&toolchain, SMALL_BOARD_TARGET);
+    let (mut build, directory) = image(&toolchain, SMALL_BOARD_TARGET);
     build.args(["--package", "pmi-embassy", "--bin", board, "--features", board]);
     let image = directory.join(SMALL_BOARD_TARGET).join("release").join(board);
     Ok(ImageBuild { build, image })
 }
 
 /// Builds a program in C of `examples/bare-metal/c-client` with the client for kernels without libc, and
-/// gives its image. `flags` are those of the compiler of the library.
+/// gives its image.
 pub(crate) fn build_c(
     machine: &Machine,
     program: &CProgram,
     features: &str,
-    flags: &str,
 ) -> Result<PathBuf, String> {
-    let CTarget { target, flags: c_flags } = program.target;
+    let CTarget { target, flags } = program.target;
     let toolchain = toolchain::choose(target, &machine.facts)?;
-    let (mut cargo, directory) = in_directory(&toolchain, target);
+    let (mut cargo, directory) = image(&toolchain, target);
     cargo.args(["--quiet", "--package", "pmi-c-client", "--features", features]);
-    cargo.env("RUSTFLAGS", flags).env("RUSTC_BOOTSTRAP", "1");
     if !process::succeeds(&mut cargo) {
         return Err(format!("{target}: pmi-c-client does not build"));
     }
@@ -247,7 +245,7 @@ pub(crate) fn build_c(
     let image = release.join(format!("c-{}", program.name));
     let here = Path::new("examples/bare-metal");
     let mut clang = process::command(machine::CLANG);
-    clang.args(C_FLAGS).args(*c_flags);
+    clang.args(C_FLAGS).args(*flags);
     for script in program.scripts {
         clang.arg("-T").arg(here.join(script));
     }
@@ -327,35 +325,57 @@ const C_FLAGS: &[&str] = &[
     "-Itransports/capi/include",
 ];
 
-/// The launcher and a rank for this machine, as users get them.
-///
-/// In one build, features of the rank would become those of the launcher, which is then built again.
+/// The launcher for this machine, as users get it, and a rank.
 fn build_linux() -> Result<Linux, String> {
-    let host = toolchain::build_host()?;
-    let mut cargo = process::cargo();
-    cargo.args(["build", "--release", "--package", "pmi-cards"]);
-    if !process::succeeds(&mut cargo) {
-        return Err("the rank for this machine does not build".into());
-    }
-    Ok(Linux { cards: host.with_file_name("pmi-cards"), host })
+    Ok(Linux { host: toolchain::build_host()?, cards: linux_program("pmi-cards").run()? })
 }
 
 /// A build of the bare-metal workspace, and the directory it goes to.
-pub(crate) fn in_directory(toolchain: &toolchain::Toolchain, target: &str) -> (Command, PathBuf) {
+pub(crate) fn image(toolchain: &Toolchain, target: &str) -> (Command, PathBuf) {
+    let (mut cargo, directory) = in_directory(toolchain, target);
+    cargo.args(["--manifest-path", MANIFEST]);
+    (cargo, directory)
+}
+
+/// A build of packages of the main workspace, with the settings of the bare-metal one.
+pub(crate) fn library(toolchain: &Toolchain, target: &str) -> Command {
+    let (mut cargo, _) = in_directory(toolchain, target);
+    let settings = [("OPT_LEVEL", "z"), ("LTO", "true"), ("CODEGEN_UNITS", "1")];
+    cargo.envs(settings.map(|(name, value)| (format!("CARGO_PROFILE_RELEASE_{name}"), value)));
+    cargo
+}
+
+/// A build for a machine without an operating system, and the directory it goes to.
+///
+/// There is one directory, and for each target one set of flags: cargo compiles `core` once for all builds
+/// that are alike in both and in the settings of the profile.
+fn in_directory(toolchain: &Toolchain, target: &str) -> (Command, PathBuf) {
     let mut cargo = toolchain::build(toolchain, target, "core", "release");
     // Apart from the workspace's own: other flags, other libraries.
     let directory = toolchain::target_directory().join("bare-metal-std");
-    cargo.args(["--manifest-path", MANIFEST]).arg("--target-dir").arg(&directory);
+    cargo.arg("--target-dir").arg(&directory);
+    cargo.env("RUSTFLAGS", flags(target)).env("RUSTC_BOOTSTRAP", "1");
     (cargo, directory)
+}
+
+/// Flags of the compiler for a target.
+fn flags(target: &str) -> &'static str {
+    match target {
+        // The sizes of frames are an option that compilers do not promise to keep. No part of an image that
+        // is loaded depends on it.
+        BOARD_TARGET => "-Zemit-stack-sizes",
+        // The boot code runs before there are 64-bit addresses.
+        X86_64 => "-Crelocation-model=static -Ccode-model=small",
+        _ => "",
+    }
 }
 
 const BOARD: &str = "cortex-m";
 const BOARD_TARGET: &str = "thumbv7em-none-eabihf";
 const BOARD_PACKAGE: &str = "pmi-board";
 const GUEST: &str = "pmi-guest";
-/// Boards of the rank with embassy. QEMU has the first one.
-const EMBASSY_BOARDS: [&str; 2] = ["microbit", "rp2040"];
 const SMALL_BOARD_TARGET: &str = "thumbv6m-none-eabi";
+const X86_64: &str = "x86_64-unknown-none";
 const C_GUEST_TARGET: &str = "riscv64gc-unknown-none-elf";
 const BOARD_NEEDS: [Need; 6] = [
     Need::Target(BOARD_TARGET),

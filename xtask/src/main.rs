@@ -65,6 +65,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("tidy", tidy::command),
     ("bench", bench::command),
     ("bare-metal", bare_metal::command),
+    ("boards", test::boards),
     ("book", book::command),
     ("capi", capi::command),
     ("coverage", coverage::command),
@@ -94,6 +95,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   tidy       check house rules that compilers do not check
   bench      compare with Hydra and a floor: all, launch, kvs, memory, nodes, ...; --write into the docs
   bare-metal run guests without operating system under QEMU [--arch A] [--guests N]
+  boards     build the libraries for all boards without operating system, and the image for an RP2040
   capi       build the C libraries, libpmi and libpmi2, into target/capi [--profile P] [--directory D]
   coverage   check the tables of what the specifications require, and the tests that prove it [--write]
   mutants    break code behind these items, so that a test must fail: [--count N] [--seed N] [ITEM...]

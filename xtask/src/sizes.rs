@@ -147,8 +147,6 @@ impl Figures {
 const TARGET: &str = "thumbv7em-none-eabihf";
 const C_CLIENT: &str = "pmi-c-client";
 
-/// The sizes of frames are an option that compilers do not promise to keep.
-const STACK_SIZES: &str = "-Zemit-stack-sizes";
 const BUDGETS: &str = "examples/bare-metal/budgets.txt";
 const PAGE: &str = "docs/sizes.md";
 
@@ -188,13 +186,12 @@ fn measure(machine: &Machine) -> Result<(String, Vec<Row>), String> {
     for image in IMAGES {
         if image.package == C_CLIENT {
             let program = &bare_metal::C_PROBE;
-            let elf = bare_metal::build_c(machine, program, image.features, STACK_SIZES)?;
+            let elf = bare_metal::build_c(machine, program, image.features)?;
             all.push((image, tools.measure(&elf)?));
             continue;
         }
-        let (mut cargo, directory) = bare_metal::in_directory(&toolchain, TARGET);
+        let (mut cargo, directory) = bare_metal::image(&toolchain, TARGET);
         cargo.args(["--quiet", "--package", image.package, "--features", image.features]);
-        cargo.env("RUSTFLAGS", STACK_SIZES).env("RUSTC_BOOTSTRAP", "1");
         compiler = version(&cargo)?;
         if !process::succeeds(&mut cargo) {
             return Err(format!("{}: does not build", image.name));

@@ -57,6 +57,11 @@ const PARTS: &[SoakPart] = &[
     },
     SoakPart { name: "peers", about: "statements about other launchers", cargo: &["xtask peers"] },
     SoakPart { name: "dist", about: "archives and packages of a release", cargo: &["xtask dist"] },
+    SoakPart {
+        name: "boards",
+        about: "libraries for boards that the gate has no image for, and the image for an RP2040",
+        cargo: &["xtask boards"],
+    },
 ];
 
 const USAGE: &str = "cargo xtask soak [--list] [PART...]";

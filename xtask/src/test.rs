@@ -1,5 +1,6 @@
 //! `cargo xtask test`: one table of steps, each with a heading and a duration, and one line that sums up.
 
+use crate::args;
 use crate::beside::{self, Beside, Summary};
 use crate::machine::{self, Machine, Need};
 use crate::step_times::{self, StepTimes};
@@ -45,14 +46,19 @@ const BARE: &str = "thumbv7em-none-eabihf";
 /// A unikernel whose standard library has no Unix sockets.
 const HERMIT: &str = "x86_64-unknown-hermit";
 
-/// Boards that are compiled for: the one that is measured, and two without atomic exchanges.
-const BOARDS: [&str; 3] = [BARE, "thumbv6m-none-eabi", "riscv32imc-unknown-none-elf"];
+/// A board without atomic exchanges.
+const BARE_SMALL: &str = "thumbv6m-none-eabi";
+
+/// Boards that libraries are compiled for: the one that is measured, and two without atomic exchanges.
+const BOARDS: [&str; 3] = [BARE, BARE_SMALL, "riscv32imc-unknown-none-elf"];
 
 /// Features by which public types can be logged on a board.
 const DEFMT: &str = "pmi-core/defmt,pmi-link/defmt,pmi-smoltcp/defmt";
 
-/// Words with which cargo builds and runs the tests of the workspace.
-pub(crate) const WORKSPACE_TESTS: &str = "test --workspace --features pmi-std/tls";
+/// Words with which cargo builds and runs the tests of the workspace. What writes the JavaScript of modules
+/// has none: those that load the modules, in other steps, compile it with features of their own.
+pub(crate) const WORKSPACE_TESTS: &str =
+    "test --workspace --exclude xtask-bindgen --features pmi-std/tls";
 
 /// Test files that run again with their ranks behind a node server: a run on one host has a queue in its
 /// place.
@@ -179,14 +185,10 @@ const STEPS: &[CiStep] = &[
     step(
         "bare",
         "pmi-core, pmi-link and pmi-client for boards without operating system, and with defmt",
-        |machine| {
-            board_libraries().fold(Tally::default(), |mut tally, library| {
-                tally += library.build(machine);
-                tally
-            })
-        },
+        // Images of other steps have the libraries without logs for the board that is measured.
+        |machine| build_all(board_libraries([BARE_SMALL]), machine),
     )
-    .needs(&[Need::Target(BOARDS[0]), Need::Target(BOARDS[1]), Need::Target(BOARDS[2])])
+    .needs(&[Need::Target(BARE), Need::Target(BARE_SMALL)])
     .in_lane(Lane::Targets),
     step("sizes", "no part of PMI has outgrown its budget on a microcontroller", |machine| {
         findings(crate::sizes::check(machine))
@@ -362,34 +364,60 @@ pub(crate) fn findings(result: Result<Vec<String>, String>) -> Tally {
 /// Libraries of packages that are built for a target.
 struct TargetLibrary {
     target: &'static str,
-    /// Crates of the standard library that they may use. Where cargo builds those, there are no others: a
-    /// heap creeping in would not compile.
-    crates: &'static str,
     packages: &'static [&'static str],
     features: &'static str,
+    /// The build: which crates of the standard library they may use, and with which profile. Where cargo
+    /// builds those, there are no others: a heap creeping in would not compile. Libraries that have this in
+    /// common with a program, and the directory, are not compiled a second time.
+    cargo: fn(&Toolchain, target: &str) -> Command,
 }
 
-/// The libraries of the step `bare`.
-fn board_libraries() -> impl Iterator<Item = TargetLibrary> {
+/// Libraries for `boards`, and those with logs for the one that is measured.
+fn board_libraries(
+    boards: impl IntoIterator<Item = &'static str>,
+) -> impl Iterator<Item = TargetLibrary> {
+    let cargo = bare_metal::library;
     let packages = &["pmi-core", "pmi-link", "pmi-client"];
-    let plain = |target| TargetLibrary { target, crates: "core", packages, features: "" };
+    let plain = move |target| TargetLibrary { target, packages, features: "", cargo };
     let packages = &["pmi-core", "pmi-link", "pmi-smoltcp"];
-    let logging = TargetLibrary { target: BARE, crates: "core", packages, features: DEFMT };
-    BOARDS.into_iter().map(plain).chain([logging])
+    let logging = TargetLibrary { target: BARE, packages, features: DEFMT, cargo };
+    boards.into_iter().map(plain).chain([logging])
+}
+
+fn build_all(libraries: impl Iterator<Item = TargetLibrary>, machine: &Machine) -> Tally {
+    libraries.fold(Tally::default(), |mut tally, library| {
+        tally += library.build(machine);
+        tally
+    })
+}
+
+/// `cargo xtask boards`: the libraries for all boards, and the image that QEMU has no machine for.
+pub(crate) fn boards(arguments: &[String]) -> Result<ExitCode, String> {
+    let [] = args::flags(arguments, "cargo xtask boards", [])?;
+    let machine = Machine::prepare(BOARDS.into_iter().map(Need::Target));
+    let mut total = build_all(board_libraries(BOARDS), &machine);
+    total += bare_metal::rp2040(&machine);
+    println!("{total}");
+    Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 const HERMIT_LIBRARY: TargetLibrary = TargetLibrary {
     target: HERMIT,
-    crates: "std,panic_abort",
     packages: &["pmi-std"],
     features: "",
+    // Nobody runs it: that it compiles is the test, and optimization would take most of the time.
+    cargo: |choice, target| {
+        let mut cargo = toolchain::build(choice, target, "std,panic_abort", "dev");
+        cargo.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_PROFILE_DEV_PANIC", "abort");
+        cargo
+    },
 };
 
 const WASM_LIBRARY: TargetLibrary = TargetLibrary {
     target: wasm::TARGET,
-    crates: "core",
     packages: &["pmi-core", "pmi-link"],
     features: "",
+    cargo: wasm::library,
 };
 
 impl TargetLibrary {
@@ -401,7 +429,7 @@ impl TargetLibrary {
     }
 
     fn command(&self, choice: &Toolchain) -> Command {
-        let mut cargo = toolchain::build(choice, self.target, self.crates, "release");
+        let mut cargo = (self.cargo)(choice, self.target);
         cargo.args(["--lib", "--features", self.features]);
         cargo.args(self.packages.iter().flat_map(|package| ["--package", package]));
         cargo

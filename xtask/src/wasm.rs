@@ -55,6 +55,11 @@ pub(crate) fn command(choice: &Toolchain, package: &str, feature: Option<&str>) 
     cargo
 }
 
+/// The build of libraries that may use nothing but `core`, the one that modules are built with.
+pub(crate) fn library(choice: &Toolchain, target: &str) -> Command {
+    toolchain::build(choice, target, "core", PROFILE)
+}
+
 fn write(module: &Path, loader: Loader, directory: &Path) -> Result<(), String> {
     let cannot = |error| format!("{}: {error}", directory.display());
     fs::create_dir_all(directory).map_err(cannot)?;

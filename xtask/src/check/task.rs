@@ -211,8 +211,8 @@ mod tests {
         );
         assert_eq!(
             line(tests(Runner::Nextest, suite(), &["output::"])),
-            "cargo nextest run --workspace --features pmi-std/tls --test streams --no-fail-fast \
-             --no-tests=pass --status-level=slow -E 'package(pmi-host)' -- output::"
+            "cargo nextest run --workspace --exclude xtask-bindgen --features pmi-std/tls --test streams \
+             --no-fail-fast --no-tests=pass --status-level=slow -E 'package(pmi-host)' -- output::"
         );
         assert_eq!(
             line(tests(Runner::Cargo, Scope::Package, &[])),

@@ -1,7 +1,8 @@
 //! Time and memory of reading and writing one message, in lines and in frames.
 //!
-//! `cargo bench -p pmi-core --bench codec` prints the time of each. Allocations would be listed
-//! below the times; there are none, and `tests/no_alloc.rs` checks it.
+//! `cargo bench -p pmi-host --bench codec` prints the time of each. Allocations would be listed
+//! below the times; there are none, and `core/tests/no_alloc.rs` checks it. It is here because what measures
+//! takes longer to compile than the core, for each combination of features and target of its tests.
 
 use divan::{AllocProfiler, Bencher, black_box};
 use pmi_core::command::{Answer, FenceGroup, Place, Reply, Request, Text, Verb};

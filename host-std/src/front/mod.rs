@@ -1,4 +1,6 @@
-//! Commands of `pmi-host`: one row for each, and the dispatch from the command line to them.
+//! What a process has once: commands of `pmi-host`, one row for each, and the dispatch from the command line
+//! to them; and for a run its loop ([`served_run`]), over node servers ([`servers`]) or with the only node in
+//! this process ([`local`]).
 
 mod doctor;
 mod help;

@@ -284,7 +284,8 @@ impl Run {
         RunEnd { code, last, left_out }
     }
 
-    /// Changes the state of the run. All changes after its preparation are made here.
+    /// Changes the state of the run. Everything that happens to it after its preparation enters here;
+    /// [`advance`](Self::advance) draws the conclusions, once for several events.
     ///
     /// # Errors
     ///

@@ -133,15 +133,16 @@ const STEPS: &[CiStep] = &[
         },
     )
     .wants(&[Need::Mpich, Need::Hosts, Need::GridEngine, Need::Lwip]),
+    step("release", "pmi-host as README builds it, for the tests that start it", |_| {
+        tally_of(toolchain::build_host().map(|_| Tally::PASSED))
+    })
+    .in_lane(Lane::Programs),
     step(
         "instructions",
         "the server executes as many instructions for an operation as it did",
         |_| findings(crate::instructions::check()),
     )
-    .needs(&[Need::Valgrind]),
-    step("release", "pmi-host as README builds it, for the tests that start it", |_| {
-        tally_of(toolchain::build_host().map(|_| Tally::PASSED))
-    })
+    .needs(&[Need::Valgrind])
     .in_lane(Lane::Programs),
     step("capi", "the C libraries as users get them, and their symbols", |_| {
         findings(capi::check())

@@ -37,8 +37,8 @@ enum Lane {
     Main,
     /// Optimized programs and pages, in a process of their own.
     Programs,
-    /// Other targets, likewise.
-    Targets,
+    /// Other targets, simulated runs and fuzzers, likewise.
+    Others,
 }
 
 const BARE: &str = "thumbv7em-none-eabihf";
@@ -157,17 +157,6 @@ const STEPS: &[CiStep] = &[
         findings(faults::check())
     })
     .in_lane(Lane::Programs),
-    step("sweep", "simulated jobs and trees of nodes with every fault, by seed", |_| {
-        let mut tally = cargo("run --release --package pmi-sim -- sweep --seeds 100");
-        // No two of these are alike.
-        tally += cargo("run --release --package pmi-sim -- sweep --seeds 2000 random");
-        tally += cargo("run --release --package pmi-sim -- tree sweep --seeds 1500");
-        tally += cargo("run --release --package pmi-sim -- tree scale --nodes 10000");
-        tally += findings(crate::bench::check_simulated());
-        tally
-    })
-    .in_lane(Lane::Programs),
-    step("fuzz", "each fuzzer for five seconds", |_| fuzz::step()).in_lane(Lane::Programs),
     step("node", "the modules for browsers behave as on this machine, tested by Node", |machine| {
         tally_of(node(machine))
     })
@@ -190,34 +179,45 @@ const STEPS: &[CiStep] = &[
         |machine| build_all(board_libraries([BARE_SMALL]), machine),
     )
     .needs(&[Need::Target(BARE), Need::Target(BARE_SMALL)])
-    .in_lane(Lane::Targets),
+    .in_lane(Lane::Others),
     step("sizes", "no part of PMI has outgrown its budget on a microcontroller", |machine| {
         findings(crate::sizes::check(machine))
     })
     .needs(&[Need::Target(BARE), Need::Qemu("arm"), Need::Clang])
-    .in_lane(Lane::Targets),
+    .in_lane(Lane::Others),
     step("wasm", "pmi-core and pmi-link for the browser", |machine| WASM_LIBRARY.build(machine))
         .needs(&[Need::Target(wasm::TARGET)])
-        .in_lane(Lane::Targets),
+        .in_lane(Lane::Others),
     step(
         "guests",
         "nodes without operating system in jobs with each other, under QEMU",
         bare_metal::check,
     )
     .needs(bare_metal::NEEDS)
-    .in_lane(Lane::Targets),
+    .in_lane(Lane::Others),
     step("hermit", "the client of pmi-std for a system without Unix sockets", |machine| {
         HERMIT_LIBRARY.build(machine)
     })
     .needs(&[Need::Target(HERMIT)])
-    .in_lane(Lane::Targets),
+    .in_lane(Lane::Others),
     step(
         "big-endian",
         "the tests of the core on an s390x, whose numbers begin with the highest byte",
         big_endian::check,
     )
     .needs(big_endian::NEEDS)
-    .in_lane(Lane::Targets),
+    .in_lane(Lane::Others),
+    step("sweep", "simulated jobs and trees of nodes with every fault, by seed", |_| {
+        let mut tally = cargo("run --release --package pmi-sim -- sweep --seeds 100");
+        // No two of these are alike.
+        tally += cargo("run --release --package pmi-sim -- sweep --seeds 2000 random");
+        tally += cargo("run --release --package pmi-sim -- tree sweep --seeds 1500");
+        tally += cargo("run --release --package pmi-sim -- tree scale --nodes 10000");
+        tally += findings(crate::bench::check_simulated());
+        tally
+    })
+    .in_lane(Lane::Others),
+    step("fuzz", "each fuzzer for five seconds", |_| fuzz::step()).in_lane(Lane::Others),
 ];
 
 /// A step without requirements.
@@ -258,7 +258,7 @@ pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
     let steps = select(names)?;
     println!("{}", setup::HEADING);
     let machine = Machine::prepare(steps.iter().flat_map(|step| step.all_needs()));
-    let mut lanes = [Lane::Main, Lane::Programs, Lane::Targets]
+    let mut lanes = [Lane::Main, Lane::Programs, Lane::Others]
         .map(|lane| steps.iter().copied().filter(|step| step.lane == lane).collect::<Vec<_>>());
     // This process runs the first sequence that is wanted.
     let own = lanes.iter_mut().find(|lane| !lane.is_empty()).map(std::mem::take);

@@ -106,12 +106,18 @@ export class Firefox {
 
   /// Waits until a function in the page returns something true, and returns that.
   async until(what, ...args) {
-    for (let count = 0; count < 1200; count++) {
+    const value = await this.soon(60_000, what, ...args);
+    if (!value) throw new Error(`it never came: ${what} of ${JSON.stringify(args)}`);
+    return value;
+  }
+
+  /// The same, for this number of milliseconds.
+  async soon(milliseconds, what, ...args) {
+    for (let left = milliseconds; left > 0; left -= 50) {
       const value = await this.evaluate(what, ...args);
       if (value) return value;
       await new Promise((passed) => setTimeout(passed, 50));
     }
-    throw new Error(`it never came: ${what} of ${JSON.stringify(args)}`);
   }
 
   /// Waits for an element whose name or text matches, scrolls to it, and returns its middle. `within` is a selector.
@@ -128,6 +134,17 @@ export class Firefox {
   /// Presses an element.
   async press(selector, name, { within, ...how } = {}) {
     await this.pressAt(await this.place(selector, name, within), how);
+  }
+
+  /// Presses an element until a function in the page returns something true. A busy machine may keep a finger
+  /// down for so long that it opens a menu, and a person closes that and presses again.
+  async pressUntil(what, selector, name, how) {
+    for (let count = 0; count < 5; count++) {
+      await this.press(selector, name, how);
+      if (await this.soon(5_000, what)) return;
+      await this.type(KEYS.Escape);
+    }
+    throw new Error(`presses of ${selector} ${name} do not lead to: ${what}`);
   }
 
   /// Presses keys, one after the other. Letters are themselves, others have the numbers of WebDriver.

@@ -100,10 +100,8 @@ inFirefox("the right button opens the menu of a message on its way, in lanes and
 
 inFirefox("a finger presses, and a finger that stays opens the menu of a lane", "#scenario=put-fence-get&seed=42&at=150", async () => {
   const touch = { by: "touch" };
-  await page.press("[role=tab]", "^State$", touch);
-  await page.until(() => document.querySelector("[role=tab][aria-selected=true]").textContent === "State");
-  await page.press("button.lane", "^rank 2:", touch);
-  await page.until(() => globalThis.playground.app.followed(globalThis.playground.app.active) === 2);
+  await page.pressUntil(() => document.querySelector("[role=tab][aria-selected=true]").textContent === "State", "[role=tab]", "^State$", touch);
+  await page.pressUntil(() => globalThis.playground.app.followed(globalThis.playground.app.active) === 2, "button.lane", "^rank 2:", touch);
   const place = await page.evaluate(() => {
     const { active } = globalThis.playground.app;
     const { left, top } = active.canvas.getBoundingClientRect();

@@ -182,10 +182,10 @@ impl Listeners {
         if self.session_directory.is_none() {
             let parent = plan.environment.temporary.as_deref();
             // Without it libraries choose directories by themselves.
-            self.session_directory = SessionDirectory::create(parent, "ranks").ok();
-            if let (Some(guard), Some(directory)) = (guard.as_mut(), &self.session_directory) {
-                guard.report_directory(directory.path());
-            }
+            let announce = |path: &Path| {
+                guard.iter_mut().for_each(|guard| guard.report_directory(path));
+            };
+            self.session_directory = SessionDirectory::create(parent, "ranks", announce).ok();
         }
         let directory = self.session_directory.as_ref().map(|own| own.path().to_owned());
         let store = self.store_directory(plan, guard);
@@ -196,15 +196,16 @@ impl Listeners {
 
     /// Directory for the store of the job of `plan`, if the libraries of all its ranks read one. The guard
     /// removes it if the launcher cannot do it.
-    fn store_directory(&mut self, plan: &Plan, guard: Option<&mut Guard>) -> Option<PathBuf> {
+    fn store_directory(&mut self, plan: &Plan, mut guard: Option<&mut Guard>) -> Option<PathBuf> {
         if !plan.has_pmix_store() || !pmix_store::is_possible() {
             return None;
         }
         if self.stores.is_none() {
-            self.stores = SessionDirectory::create(Some(Path::new(SHARED_MEMORY)), "store").ok();
-            if let (Some(guard), Some(directory)) = (guard, &self.stores) {
-                guard.report_directory(directory.path());
-            }
+            let announce = |path: &Path| {
+                guard.iter_mut().for_each(|guard| guard.report_directory(path));
+            };
+            let memory = Some(Path::new(SHARED_MEMORY));
+            self.stores = SessionDirectory::create(memory, "store", announce).ok();
         }
         Some(self.stores.as_ref()?.path().join(&plan.kvsname))
     }

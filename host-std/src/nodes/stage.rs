@@ -212,7 +212,7 @@ impl StagedPrograms {
         let directory = match &self.directory {
             Some(directory) => Rc::clone(directory),
             None => {
-                let own = Rc::new(SessionDirectory::create(parent, DIRECTORY)?);
+                let own = Rc::new(SessionDirectory::create(parent, DIRECTORY, |_| {})?);
                 Rc::clone(self.directory.insert(own))
             }
         };

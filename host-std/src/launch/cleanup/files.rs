@@ -97,13 +97,19 @@ impl Cleanup {
 
 impl SessionDirectory {
     /// Creates a directory that only this user may enter, in `parent`, else in the directory for temporary
-    /// files. Its name ends with `kind`.
-    pub(crate) fn create(parent: Option<&Path>, kind: &str) -> io::Result<Self> {
+    /// files. Its name ends with `kind`. `announce` gets its path before it exists: who removes it if this
+    /// process is killed must know it by then.
+    pub(crate) fn create(
+        parent: Option<&Path>,
+        kind: &str,
+        announce: impl FnOnce(&Path),
+    ) -> io::Result<Self> {
         // The time in it keeps the name from other users, who may create files in the same directory.
         let name = format!("pmi-host-{}", runtime_dir::name(std::process::id()));
         let path = std::path::absolute(parent.map_or_else(env::temp_dir, Path::to_owned))?
             .join(name)
             .with_extension(kind);
+        announce(&path);
         mkdir(&path, Mode::RWXU)?;
         Ok(Self { path })
     }
@@ -169,6 +175,19 @@ mod tests {
 
     fn path(path: &Path) -> CString {
         CString::new(path.as_os_str().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn directory_is_announced_before_it_exists() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut announced = None;
+        let directory = SessionDirectory::create(Some(parent.path()), "kind", |path| {
+            assert!(!path.exists());
+            announced = Some(path.to_owned());
+        });
+        let directory = directory.unwrap();
+        assert_eq!(announced.as_deref(), Some(directory.path()));
+        assert!(directory.path().is_dir());
     }
 
     #[test]

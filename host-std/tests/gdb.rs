@@ -192,13 +192,17 @@ fn rank_that_is_killed_in_a_debugger_costs_the_launcher_nothing_until_the_debugg
         }
     };
     wait(&|| is(rank, 'Z'));
-    // One that handles the exit again and again never sleeps.
-    let mut asleep = 0;
-    while asleep < 10 {
-        wait(&|| is(job.pid(), 'S'));
-        std::thread::sleep(Duration::from_millis(20));
-        asleep = if is(job.pid(), 'S') { asleep + 1 } else { 0 };
-    }
+    // One that handles the exit again and again uses a processor as far as others leave it one.
+    let used = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", job.pid())).unwrap();
+        let fields = stat.rsplit(") ").next().unwrap().split(' ');
+        fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    let before = std::cell::Cell::new(used());
+    wait(&|| {
+        std::thread::sleep(Duration::from_millis(500));
+        used() - before.replace(used()) <= 1
+    });
     gdb.kill().unwrap();
     gdb.wait().unwrap();
     job.end().exits_with(137).says(&["rank 0 of 1", "killed"]);

@@ -273,6 +273,9 @@ impl Run {
             return RunEnd { code: 0, last: self.last, left_out };
         }
         let code = self.exit_code();
+        // The last event may have come after the last look at the progress line.
+        self.io.outputs.set_status(None);
+        let _ = self.io.outputs.flush(&mut self.poller);
         let mut last = self.last;
         if let Some(count) = self.io.finish() {
             last.push_str(&exit::line(report::unreported(count)));

@@ -232,7 +232,7 @@ fn search_open(pid: i32, names: &[&str]) -> SocketSearch {
 
 /// True if a process runs or is stopped. Without `/proc`, and where it hides the process, one that was not
 /// reaped counts.
-fn is_running(pid: i32) -> bool {
+pub(crate) fn is_running(pid: i32) -> bool {
     let exists = || !matches!(signal::kill(Pid::from_raw(pid), None), Err(Errno::ESRCH));
     relations(pid).map_or_else(exists, |one| one.is_alive)
 }

@@ -67,6 +67,21 @@ pub(crate) fn open_files(config: &Config) -> u32 {
     callers.saturating_add(config.web.as_ref().map_or(0, |_| most))
 }
 
+/// Creates a directory for ranks, which `guard` removes if this process is killed. `None` if it cannot be
+/// created.
+fn guarded_directory(
+    parent: Option<&Path>,
+    kind: &str,
+    guard: Option<&mut Guard>,
+) -> Option<SessionDirectory> {
+    let announce = |path: &Path| {
+        if let Some(guard) = guard {
+            guard.report_directory(path);
+        }
+    };
+    SessionDirectory::create(parent, kind, announce).ok()
+}
+
 /// Result of accepting a connection.
 #[derive(Debug)]
 pub(crate) enum ListenerEvent {
@@ -182,10 +197,7 @@ impl Listeners {
         if self.session_directory.is_none() {
             let parent = plan.environment.temporary.as_deref();
             // Without it libraries choose directories by themselves.
-            let announce = |path: &Path| {
-                guard.iter_mut().for_each(|guard| guard.report_directory(path));
-            };
-            self.session_directory = SessionDirectory::create(parent, "ranks", announce).ok();
+            self.session_directory = guarded_directory(parent, "ranks", guard.as_deref_mut());
         }
         let directory = self.session_directory.as_ref().map(|own| own.path().to_owned());
         let store = self.store_directory(plan, guard);
@@ -196,16 +208,12 @@ impl Listeners {
 
     /// Directory for the store of the job of `plan`, if the libraries of all its ranks read one. The guard
     /// removes it if the launcher cannot do it.
-    fn store_directory(&mut self, plan: &Plan, mut guard: Option<&mut Guard>) -> Option<PathBuf> {
+    fn store_directory(&mut self, plan: &Plan, guard: Option<&mut Guard>) -> Option<PathBuf> {
         if !plan.has_pmix_store() || !pmix_store::is_possible() {
             return None;
         }
         if self.stores.is_none() {
-            let announce = |path: &Path| {
-                guard.iter_mut().for_each(|guard| guard.report_directory(path));
-            };
-            let memory = Some(Path::new(SHARED_MEMORY));
-            self.stores = SessionDirectory::create(memory, "store", announce).ok();
+            self.stores = guarded_directory(Some(Path::new(SHARED_MEMORY)), "store", guard);
         }
         Some(self.stores.as_ref()?.path().join(&plan.kvsname))
     }

@@ -7,7 +7,7 @@ use crate::admission::munge::{CredentialVerdict, MungeVerifier};
 use crate::clock;
 use crate::launch::cleanup::control_action::ControlAction;
 use crate::launch::plan::spawn_request::SpawnRequest;
-use crate::launch::signal::{self, Arrived, Meaning};
+use crate::launch::signal::{self, Arrived, Meaning, OnSignal};
 use crate::launch::start::process::ProcessEnd;
 use crate::listeners::ListenerEvent;
 use crate::listeners::dial_in::DialIn;
@@ -432,10 +432,9 @@ impl Node {
     }
 }
 
-/// Signals, deadlines of processes, and reports of the state.
-impl Node {
-    /// Reacts to a signal to the process of a node server.
-    pub(super) fn react_to(&mut self, arrived: Arrived, meaning: Meaning) {
+/// Signals to the process of a node server.
+impl OnSignal for Node {
+    fn handle_signal(&mut self, arrived: Arrived, meaning: Meaning) -> io::Result<()> {
         let now = clock::now();
         match meaning {
             Meaning::End => self.handle_interrupt(now, arrived),
@@ -447,8 +446,17 @@ impl Node {
             Meaning::ChildEnded => self.processes.note_child_end(now),
             Meaning::Crash | Meaning::Resized => {}
         }
+        Ok(())
     }
 
+    fn handle_continued(&mut self) -> io::Result<()> {
+        self.processes.resume();
+        Ok(())
+    }
+}
+
+/// Effects of signals, deadlines of processes, and reports of the state.
+impl Node {
     /// Forwards a signal that requests the end. A second one within a short time kills.
     fn handle_interrupt(&mut self, now: Instant, arrived: Arrived) {
         let interrupt = self.termination.interrupt(now, arrived);

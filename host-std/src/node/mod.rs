@@ -275,17 +275,11 @@ impl Node {
 
     /// One turn after a wait up to `until`, which has found `ready`.
     pub(crate) fn serve(&mut self, until: Option<Instant>, ready: &mut Vec<Token>) -> IoResult<()> {
-        self.serve_messages(until, ready)?;
+        messages::serve(self, until, ready)?;
         self.serve_ready(ready)
     }
 
-    /// The first part of a turn: serves ranks while only their messages arrive. `ready` gets what the last
-    /// wait has found besides.
-    fn serve_messages(&mut self, until: Option<Instant>, ready: &mut Vec<Token>) -> IoResult<()> {
-        messages::serve(self, until, ready)
-    }
-
-    /// The rest of a turn.
+    /// The rest of a turn, after [`messages::serve`].
     fn serve_ready(&mut self, ready: &[Token]) -> IoResult<()> {
         self.handle_ready(ready)?;
         self.settle()?;

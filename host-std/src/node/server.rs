@@ -1,10 +1,10 @@
 //! A node server: from its place in the tree to the end of its run.
 
-use super::Node;
+use super::{Node, messages};
 use crate::cli::config::Config;
 use crate::clock;
 use crate::launch::plan::job::{App, Plan};
-use crate::launch::signal::{Arrived, Ignored, Meaning, OnSignal, Signals};
+use crate::launch::signal::{Ignored, Signals};
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::topology::binding::{self, Binding};
 use crate::launch::topology::resources::OwnResources;
@@ -152,24 +152,12 @@ impl NodeServer {
             let has_started = self.node.start_next()?;
             let until = if has_started { Some(clock::now()) } else { self.node.deadline() };
             self.node.poller.wait(until, &mut ready)?;
-            self.node.serve_messages(until, &mut ready)?;
+            messages::serve(&mut self.node, until, &mut ready)?;
             if ready.contains(&Token::Signal) {
                 self.signals.handle(&mut self.node)?;
             }
             self.node.serve_ready(&ready)?;
         }
-        Ok(())
-    }
-}
-
-impl OnSignal for Node {
-    fn handle_signal(&mut self, arrived: Arrived, meaning: Meaning) -> io::Result<()> {
-        self.react_to(arrived, meaning);
-        Ok(())
-    }
-
-    fn handle_continued(&mut self) -> io::Result<()> {
-        self.processes.resume();
         Ok(())
     }
 }

@@ -62,20 +62,17 @@ impl UnconnectedWatch {
     ) -> Option<String> {
         self.look_at.take_if(|at| now >= *at)?;
         let begun = processor_time();
-        let running = |who: &(JobId, u32)| {
+        let runs = |who: &(JobId, u32)| {
             let mut running = processes.iter().filter(|entry| entry.process.is_some());
             let rank = running.find(|entry| (entry.job, entry.rank) == *who);
-            rank.map(|entry| entry.pid).filter(|pid| singletons::is_alive(*pid))
+            rank.is_some_and(|entry| singletons::is_alive(entry.pid))
         };
-        // A rank that outlives its MPI process does other work as well. One that waits for a processor to
-        // end on does none.
+        // A rank that outlives its MPI process does other work as well.
         self.found.retain(|who, found| {
-            let Some(rank) = running(who).filter(|_| !singletons::is_alive(found.pid)) else {
+            if singletons::is_alive(found.pid) || !runs(who) {
                 return true;
-            };
-            let queued = singletons::time_queued(rank);
-            let (at, queued_before) = *found.exited.get_or_insert((now, queued));
-            (now - at).saturating_sub(queued.saturating_sub(queued_before)) < OUTLIVED
+            }
+            now - *found.exited_at.get_or_insert(now) < OUTLIVED
         });
         let link = processes.launcher.link_number();
         let mut is_any_watched = false;

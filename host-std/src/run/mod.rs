@@ -146,7 +146,7 @@ pub(crate) struct RunStart {
 
 /// State of a run.
 pub(crate) struct Run {
-    pub(crate) poller: Poller,
+    poller: Poller,
     link: NodeLink,
     jobs: HeadJobs,
     nodes: NodeTable,

@@ -9,6 +9,8 @@
 //! in the hierarchy of version 2, which is mounted alone or, on hybrid systems, beside those of version
 //! 1; else in a hierarchy of version 1 that only tracks processes.
 
+use super::guard_protocol::launcher_of;
+use crate::launch::processes::is_running;
 use pmi_host_base::system_file;
 use rustix::process::getpid;
 use std::ffi::OsString;
@@ -49,7 +51,9 @@ impl Cgroup {
         // A killed guard could not remove its group; groups with processes stay. One of a launcher that runs
         // may be about to get its first process.
         for old in fs::read_dir(&parent).ok()?.filter_map(Result::ok) {
-            if old.file_name().to_str().and_then(launcher_of).is_some_and(|pid| !is_alive(pid)) {
+            let name = old.file_name();
+            let mark = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+            if mark.and_then(launcher_of).is_some_and(|pid| !is_running(pid)) {
                 let _ = fs::remove_dir(old.path());
             }
         }
@@ -92,16 +96,6 @@ impl Cgroup {
             }
         }
     }
-}
-
-/// The launcher for whose run a group of this name was made.
-fn launcher_of(group: &str) -> Option<i32> {
-    group.strip_prefix(PREFIX)?.split('.').next()?.parse().ok()
-}
-
-/// True if a process of this number exists, whoever's it is.
-fn is_alive(pid: i32) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
 }
 
 /// True if a process is in the group that was made for the run with `mark`.

@@ -6,6 +6,11 @@ use std::ffi::CStr;
 /// Variable that marks processes of a run.
 pub(crate) const RUN: &str = "PMI_RUN_MARK";
 
+/// Process of the launcher of the run with this mark.
+pub(super) fn launcher_of(mark: &str) -> Option<i32> {
+    mark.split('.').next()?.parse().ok()
+}
+
 /// The command word of the guard; only a launcher starts it.
 pub(crate) const GUARD: &str = "guard";
 

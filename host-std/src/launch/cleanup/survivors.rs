@@ -13,7 +13,7 @@
 
 use super::cgroup::Cgroup;
 use super::files::remove_directory;
-use super::guard_protocol::{GUARD, GuardRecord, Guarded, NAME, RUN, identity};
+use super::guard_protocol::{GUARD, GuardRecord, Guarded, NAME, RUN, identity, launcher_of};
 use crate::clock;
 use crate::launch::null_device;
 use crate::launch::process_handle::signal_same;
@@ -259,11 +259,6 @@ impl Survivors {
         self.known.extend(found.iter().map(|one| one.id));
         found
     }
-}
-
-/// Process of the launcher of the run with this mark.
-fn launcher_of(mark: &str) -> Option<i32> {
-    mark.split('.').next()?.parse().ok()
 }
 
 /// True if a process is stopped by a signal.

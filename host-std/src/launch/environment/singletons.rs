@@ -12,14 +12,14 @@ use std::fs;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// An MPI process without a launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MpiSingleton {
     pub(crate) pid: i32,
-    /// First look at which it had exited: its time, and that for which its rank had waited for processors.
-    pub(crate) exited: Option<(Instant, Duration)>,
+    /// Time of the first look at which it had exited.
+    pub(crate) exited_at: Option<Instant>,
     /// Its command line up to the first blank.
     pub(crate) program: OsString,
     /// File name of its MPI library.
@@ -43,14 +43,6 @@ pub(crate) fn is_alive(pid: i32) -> bool {
     processes::relations(pid).is_some_and(|one| one.is_alive)
 }
 
-/// Time for which a process has waited for a processor so far; zero if the system does not say.
-pub(crate) fn time_queued(pid: i32) -> Duration {
-    let text = system_file::read(format!("/proc/{pid}/schedstat")).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let queued_ns = text.split_whitespace().nth(1).and_then(|field| field.parse().ok());
-    Duration::from_nanos(queued_ns.unwrap_or_default())
-}
-
 fn of(pid: i32, offer: ProtocolOffer, link: RawFd) -> Option<MpiSingleton> {
     // Most processes show none of it, and this takes less time than reading what they have mapped.
     if !shows_init(pid, link) {
@@ -69,7 +61,7 @@ fn of(pid: i32, offer: ProtocolOffer, link: RawFd) -> Option<MpiSingleton> {
     let program = words.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
     let variable = variables.first()?;
     let program = OsString::from_vec(program);
-    Some(MpiSingleton { pid, exited: None, program, library, family, variable })
+    Some(MpiSingleton { pid, exited_at: None, program, library, family, variable })
 }
 
 /// Variables of which one leads a library to the launcher.

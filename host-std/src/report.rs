@@ -14,6 +14,7 @@ use pmi_host_base::ranges::Ranks;
 use pmi_std::env::PIN_VARIABLE;
 use rustix::process::Signal;
 use std::fmt::Display;
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -153,7 +154,7 @@ pub(crate) fn not_spawned(
 }
 
 /// Report on a host that has joined the run after its start.
-pub(crate) fn missing_caller(pid: i32, error: &std::io::Error) -> String {
+pub(crate) fn missing_caller(pid: i32, error: &io::Error) -> String {
     format!("process {pid}, which has started this launcher, does not exist: {error}")
 }
 
@@ -513,6 +514,11 @@ pub(crate) fn all_singletons(plan: &Plan, found: &MpiSingleton) -> String {
 
 /// Heading of the table of ranks that still run a moment after a signal was forwarded.
 pub(crate) const STILL_RUNNING: &str = "these still run:";
+
+/// Message if the system refuses what a job needs before its start.
+pub(crate) fn cannot_prepare(error: io::Error) -> String {
+    format!("the job cannot be prepared: {error}")
+}
 
 /// Message if a rank cannot be killed.
 pub(crate) fn given_up(running: usize) -> String {

@@ -6,28 +6,22 @@ mod host_tests;
 mod plan;
 mod task;
 
+use crate::part::{self, PartTime};
 use crate::tally::Tally;
-use crate::{args, failures, layers, process, processes, test};
+use crate::{args, failures, layers, process, test};
 use changes::Repository;
 use host_tests::HostTests;
 use lexopt::prelude::*;
 use plan::{Facts, Plan};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::time::Instant;
-use task::{Outcome, Runner, Task};
+use task::Runner;
 
 /// The parsed command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     since: Option<String>,
     is_list: bool,
-}
-
-/// A task that has been run.
-struct Done {
-    task: Task,
-    seconds: f64,
 }
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
@@ -46,18 +40,13 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 fn run(plan: Plan) -> ExitCode {
     let (mut total, mut failed, mut all_done) = (Tally::default(), Vec::new(), Vec::new());
     for task in &plan.tasks {
-        println!("\n== {task}");
-        let start = Instant::now();
-        let outcome: Outcome = task.run();
-        for killed in processes::kill_marked(|_| true) {
-            println!("left behind and terminated: {killed}");
-        }
+        let (outcome, PartTime { seconds, .. }) = part::run(task, || task.run());
         total += outcome.tally;
         failed.extend(outcome.failed);
-        all_done.push(Done { task: task.clone(), seconds: start.elapsed().as_secs_f64() });
+        all_done.push((task, seconds));
     }
     println!("\nrun, with seconds:");
-    for Done { task, seconds } in &all_done {
+    for (task, seconds) in &all_done {
         println!("{seconds:>7.1}  {task}");
     }
     left_out(&plan);

@@ -29,6 +29,7 @@ mod mpi;
 mod mutants;
 mod package;
 mod page;
+mod part;
 mod playground;
 mod pmix_tools;
 mod process;

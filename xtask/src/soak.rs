@@ -3,11 +3,11 @@
 //! Each part is a command that can be run alone. A part that fails does not keep the others from running.
 
 use crate::args;
+use crate::part::{self, PartTime};
 use crate::process;
 use crate::tally::Tally;
 use lexopt::prelude::*;
 use std::process::ExitCode;
-use std::time::Instant;
 
 /// A part, and the words of cargo that run it.
 struct SoakPart {
@@ -77,18 +77,19 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     }
     let mut total = Tally::default();
     let mut failed = Vec::new();
-    for part in parts {
-        println!("\n== {}: {}", part.name, part.about);
-        let start = Instant::now();
-        for words in part.cargo {
-            let mut cargo = process::cargo();
-            let tally = Tally::of(process::succeeds(cargo.args(words.split(' '))));
-            if tally.failed > 0 {
-                failed.push(format!("failed: cargo {words}"));
+    for SoakPart { name, about, cargo } in parts {
+        let run = || {
+            for words in *cargo {
+                let mut cargo = process::cargo();
+                let tally = Tally::of(process::succeeds(cargo.args(words.split(' '))));
+                if tally.failed > 0 {
+                    failed.push(format!("failed: cargo {words}"));
+                }
+                total += tally;
             }
-            total += tally;
-        }
-        println!("-- {} ({:.0} s)", part.name, start.elapsed().as_secs_f64());
+        };
+        let ((), PartTime { seconds, .. }) = part::run(format_args!("{name}: {about}"), run);
+        println!("-- {name} ({seconds:.0} s)");
     }
     failed.iter().for_each(|line| println!("{line}"));
     println!("{total}");

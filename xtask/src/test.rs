@@ -3,18 +3,18 @@
 use crate::args;
 use crate::beside::{self, Beside, Summary};
 use crate::machine::{self, Machine, Need};
-use crate::step_times::{self, StepTimes};
+use crate::part::{self, PartTime};
+use crate::step_times::StepTimes;
 use crate::tally::Tally;
 use crate::toolchain::Toolchain;
 use crate::wasm::{self, Loader};
 use crate::{
     bare_metal, big_endian, book, capi, failures, faults, fuzz, layers, package, playground,
-    process, processes, rustdoc, setup, tidy, toolchain,
+    process, rustdoc, setup, tidy, toolchain,
 };
 use std::fs;
 use std::process::{Command, ExitCode};
 use std::thread;
-use std::time::Instant;
 
 /// One step. A new one is a row in [`STEPS`]; cheap ones come first, so that a slip is reported at
 /// once.
@@ -269,6 +269,8 @@ pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
     });
     let others = others.collect::<Result<Vec<_>, _>>()?;
     let mut summary = run(&own.unwrap_or_default(), &machine);
+    // The others write theirs.
+    StepTimes::read().write(StepTimes::parse(summary.durations.iter().map(String::as_str)));
     for beside in others {
         summary += beside.finish();
     }
@@ -277,7 +279,6 @@ pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
         println!("{note}");
     }
     println!("{}", summary.total);
-    StepTimes::read().write(StepTimes::parse(summary.durations.iter().map(String::as_str)));
     Ok(if summary.total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -288,21 +289,16 @@ fn run(steps: &[&CiStep], machine: &Machine) -> Summary {
     let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
     for (at, step) in steps.iter().enumerate() {
         let hint = times.hint(&names[at..]);
-        println!("\n{}{}: {}{hint}", beside::HEADING, step.name, step.about);
-        let start = Instant::now();
-        let used = step_times::processor_time();
-        let tally = match step.needs.iter().find_map(|need| machine.lack(*need)) {
+        let heading = format_args!("{}: {}{hint}", step.name, step.about);
+        let run = || match step.needs.iter().find_map(|need| machine.lack(*need)) {
             Some(why) => {
                 println!("not run: {why}");
                 machine::verdict_on_lack(machine::in_ci())
             }
             None => (step.run)(machine),
         };
-        for killed in processes::kill_marked(|_| true) {
-            println!("left behind and terminated: {killed}");
-        }
-        let seconds = start.elapsed().as_secs_f64();
-        let used = (step_times::processor_time() - used).as_secs();
+        let (tally, PartTime { seconds, used }) = part::run(heading, run);
+        let used = used.as_secs();
         println!("-- {}: {tally} ({seconds:.1} s; {used} s of a processor)", step.name);
         summary.durations.push(format!("{} {seconds:.0}", step.name));
         if tally.failed > 0 || tally.skipped > 0 {

@@ -4,20 +4,21 @@ use super::mpir;
 use super::served_run::{OwnNode, ServedRun};
 use crate::cli::config::Config;
 use crate::launch::null_device;
-use crate::launch::signal::{Ignored, Signals};
+use crate::launch::signal::{Signals, UserSignals};
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::link::{LocalLink, NodeLink, OWN_NODE, RunLink};
 use crate::listeners;
 use crate::node::{Node, NodeStart};
 use crate::nodes::stage::StagedPrograms;
 use crate::poller::Poller;
+use crate::report;
 use crate::run::{HeadInput, Run, RunEnd, RunStart};
 use crate::server::singleton::SingletonArgs;
 use crate::settings::{Settings, Watching};
 use crate::stdio::label::RankNodes;
 use crate::stdio::outputs::NodeOutput;
 use crate::stdio::places::Places;
-use std::io::Error;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 /// Runs the first job and all jobs spawned from it on this machine.
@@ -31,22 +32,35 @@ pub(super) fn run(config: Config) -> Result<RunEnd, String> {
     // The number of ranks is checked first: a plan with more than the limit allows is not worth making.
     let prepared = limit.raise_for(FdBudget { ranks: config.ranks, pmix: 0 });
     prepared.map_err(|error| error.to_string())?;
-    let forwarded = config.settings.ending.forward_signals.clone();
-    serve(prepare(config, limit)?, &forwarded)
+    let (run, signals) = start(config, limit)?;
+    Ok(run.serve(signals))
 }
 
-/// Serves a run that was prepared.
-pub(super) fn serve(prepared: ServedRun, forwarded: &[i32]) -> Result<RunEnd, String> {
-    // Ranks begin with the mask that this process had before, which the node has read.
-    let signals = Signals::new(forwarded, Ignored::at_start()).map_err(cannot_prepare)?;
-    Ok(prepared.serve(signals))
+/// Takes over the signals to this process, and prepares the run and the node.
+pub(super) fn start(
+    config: Config,
+    limit: DescriptorLimit,
+) -> Result<(ServedRun, Signals), String> {
+    let reserved = reserve()?;
+    let taken = Signals::take(&config.settings.ending.forward_signals);
+    let (user_signals, signals) = taken.map_err(report::cannot_prepare)?;
+    Ok((prepare(config, limit, reserved, user_signals)?, signals))
 }
 
-/// Prepares the run and the node.
-pub(super) fn prepare(mut config: Config, limit: DescriptorLimit) -> Result<ServedRun, String> {
-    // First of all, so that the sockets of ranks get a descriptor of one digit: a shell can name no other.
-    let reserved = null_device::open().map_err(cannot_prepare)?;
-    let poller = Poller::new().map_err(cannot_prepare)?;
+/// Reserves the descriptor for the sockets of ranks: first of all, so that its number has one digit, since a
+/// shell can name no other.
+pub(super) fn reserve() -> Result<OwnedFd, String> {
+    null_device::open().map_err(report::cannot_prepare)
+}
+
+/// Prepares the run and the node, whose ranks begin with these signals.
+pub(super) fn prepare(
+    mut config: Config,
+    limit: DescriptorLimit,
+    reserved: OwnedFd,
+    user_signals: UserSignals,
+) -> Result<ServedRun, String> {
+    let poller = Poller::new().map_err(report::cannot_prepare)?;
     let (settings, placed) = (config.settings.clone(), Rc::clone(&config.placed));
     let link = Rc::new(LocalLink::default());
     let output = NodeOutput {
@@ -62,6 +76,7 @@ pub(super) fn prepare(mut config: Config, limit: DescriptorLimit) -> Result<Serv
     let start = NodeStart {
         poller: poller.clone(),
         reserved,
+        user_signals,
         link: RunLink::Local(Rc::clone(&link)),
         resources: Rc::default(),
         output,
@@ -103,10 +118,6 @@ impl ServedRun {
         node.adopt_process(pid)?;
         Ok(node.pmix_uri().unwrap_or_default())
     }
-}
-
-pub(super) fn cannot_prepare(error: Error) -> String {
-    format!("the job cannot be prepared: {error}")
 }
 
 /// Settings of the node: the run judges whether there is progress.

@@ -182,6 +182,7 @@ mod tests {
     use super::*;
     use crate::cli::args;
     use crate::cli::config::Config;
+    use crate::launch::signal::UserSignals;
     use crate::launch::start::descriptors::DescriptorLimit;
     use std::fs;
     use std::path::Path;
@@ -195,7 +196,8 @@ mod tests {
         let args = args::parse(words.map(Into::into).collect()).unwrap();
         let config = Config::resolve(args).unwrap();
         let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), 0);
-        let mut run = local::prepare(config, limit).unwrap();
+        let (reserved, signals) = (local::reserve().unwrap(), UserSignals::read().unwrap());
+        let mut run = local::prepare(config, limit, reserved, signals).unwrap();
         run.own.as_mut().unwrap().node.share_process();
         run
     }

@@ -1,6 +1,5 @@
 //! A run over node servers.
 
-use super::local::cannot_prepare;
 use super::served_run::ServedRun;
 use crate::admission::secret::{GeneratedSecret, SecretUse};
 use crate::cli::config::Config;
@@ -8,7 +7,7 @@ use crate::launch::cleanup::guard::Guard;
 use crate::launch::cleanup::guard_protocol::Guarded;
 use crate::launch::plan::job::Plan;
 use crate::launch::plan::user_environment;
-use crate::launch::signal::{Ignored, Signals};
+use crate::launch::signal::Signals;
 use crate::link::NodeLink;
 use crate::nodes::failed_host::LateHost;
 use crate::nodes::greeting::NodeTask;
@@ -49,14 +48,14 @@ use std::rc::Rc;
 // Its frame is large, and one frame with that of the caller would be touched by each run.
 #[inline(never)]
 pub(super) fn run(config: &Config, late: &[LateHost]) -> Result<RunEnd, String> {
-    let (run, signals) = prepare(config, late)?;
-    Ok(run.serve(signals))
+    let taken = Signals::take(&config.settings.ending.forward_signals);
+    let (_, signals) = taken.map_err(report::cannot_prepare)?;
+    Ok(prepare(config, late)?.serve(signals))
 }
 
 /// Prepares the run, and starts the node servers.
-fn prepare(config: &Config, late: &[LateHost]) -> Result<(ServedRun, Signals), String> {
+fn prepare(config: &Config, late: &[LateHost]) -> Result<ServedRun, String> {
     let settings = &config.settings;
-    let ignored = Ignored::at_start();
     let placed = config.hosts.clone().ok_or("the job has no hosts")?;
     let plan = Rc::new(Plan::first(config.job(), None));
     let node_of = |rank| NodeId(placed.map.node_of(rank).unwrap_or_default() + 1);
@@ -70,10 +69,7 @@ fn prepare(config: &Config, late: &[LateHost]) -> Result<(ServedRun, Signals), S
         rustix::stdio::stdin().try_clone_to_owned().and_then(Source::new)
     })?;
     input.terminal = terminal;
-    let poller = Poller::new().map_err(cannot_prepare)?;
-    // The guard of the terminal does not inherit this mask.
-    let signals =
-        Signals::new(&settings.ending.forward_signals, ignored).map_err(cannot_prepare)?;
+    let poller = Poller::new().map_err(report::cannot_prepare)?;
     let mut hosts =
         StarterHost::all(&placed.hosts, &settings.nodes, |name| std::env::var(name).ok());
     if let Some(node) = config.dial_in_node {
@@ -124,7 +120,7 @@ fn prepare(config: &Config, late: &[LateHost]) -> Result<(ServedRun, Signals), S
     if !settings.hosts.starts_early {
         run.show_start();
     }
-    Ok((ServedRun::new(run, None, poller), signals))
+    Ok(ServedRun::new(run, None, poller))
 }
 
 /// The terminal for a rank that the settings request.

@@ -67,7 +67,33 @@ pub(crate) trait OnSignal {
     fn handle_continued(&mut self) -> io::Result<()>;
 }
 
+/// Signals as the user of this process has set them: ranks begin with the same.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UserSignals {
+    /// Those that are blocked.
+    pub(crate) mask: SigSet,
+    pub(crate) ignored: Ignored,
+}
+
+impl UserSignals {
+    /// Those of this process, before it takes over any.
+    pub(crate) fn read() -> io::Result<Self> {
+        Ok(Self { mask: SigSet::thread_get_mask()?, ignored: Ignored::at_start() })
+    }
+}
+
 impl Signals {
+    /// Takes over signals as [`new`](Self::new) does, and returns what they were before. Nothing that would be
+    /// left behind exists by then.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub(crate) fn take(forwarded: &[i32]) -> io::Result<(UserSignals, Self)> {
+        let before = UserSignals::read()?;
+        Ok((before, Self::new(forwarded, before.ignored)?))
+    }
+
     /// Takes over the signals that end a job, those with a meaning for the launcher, and `forwarded`
     /// ones, meant for its ranks.
     ///
@@ -77,7 +103,7 @@ impl Signals {
     /// # Errors
     ///
     /// Those of the system; for example, some signals cannot be taken over.
-    pub(crate) fn new(forwarded: &[i32], ignored: Ignored) -> io::Result<Self> {
+    fn new(forwarded: &[i32], ignored: Ignored) -> io::Result<Self> {
         if let Some(signal) = forwarded.iter().find(|signal| !can_forward(**signal)) {
             let what = format!("{} cannot be forwarded", name(*signal));
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));

@@ -58,7 +58,6 @@ use crate::cli::config::Config;
 use crate::clock;
 use crate::io::Io;
 use crate::launch::plan::job::Plan;
-use crate::launch::signal::Ignored;
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::start::launcher::Launcher;
 use crate::launch::start::process::Process;
@@ -123,21 +122,21 @@ impl Node {
         limit: DescriptorLimit,
         start: NodeStart,
     ) -> Result<Self, String> {
-        let prepare = |error: Error| format!("the job cannot be prepared: {error}");
         let NodeStart { mut poller, reserved, link, resources, output, .. } = start;
-        let NodeStart { is_traced, is_debugged, programs, terminal, .. } = start;
+        let NodeStart { user_signals, is_traced, is_debugged, programs, terminal, .. } = start;
         let streams = &config.settings.output;
         let has_terminal = streams.pty.is_some();
-        let (ignored, is_local) = (Ignored::at_start(), link.is_local());
+        let is_local = link.is_local();
         let mut launcher =
-            Launcher::new(limit, reserved, output.are_one, has_terminal, !is_local, ignored)
-                .map_err(prepare)?;
+            Launcher::new(limit, reserved, output.are_one, has_terminal, !is_local, user_signals)
+                .map_err(report::cannot_prepare)?;
         if let (Some(guard), Some(directory)) = (&mut launcher.guard, programs.directory()) {
             guard.report_directory(directory);
         }
         let has_readers = streams.stdin != StdinTo::NoRank;
         let node = config.node.unwrap_or_default();
-        let mut uplink = Uplink::new(link, node, has_readers, &poller).map_err(prepare)?;
+        let mut uplink =
+            Uplink::new(link, node, has_readers, &poller).map_err(report::cannot_prepare)?;
         let mut outputs = uplink.prepare_outputs(output);
         uplink.send_trace(is_traced);
         uplink.programs = programs;
@@ -163,7 +162,9 @@ impl Node {
         let budget = FdBudget { ranks: plan.local(), pmix: plan.pmix_ranks() };
         launcher.limit.raise_for(budget).map_err(|error| error.to_string())?;
         let mut listeners = Listeners::new(dial_in, (web, web_listen), secret);
-        listeners.open_pmix(&mut plan, launcher.guard.as_mut(), &poller).map_err(prepare)?;
+        listeners
+            .open_pmix(&mut plan, launcher.guard.as_mut(), &poller)
+            .map_err(report::cannot_prepare)?;
         outputs.prepare(FIRST_GROUP, plan.local()).map_err(|error| error.to_string())?;
         // A rank with a terminal writes no lines to be merged; others are not to wait for it.
         if let (Some(hosts), None) = (&plan.placement.hosts, &terminal) {
@@ -176,7 +177,7 @@ impl Node {
         if is_debugged {
             service.expect_debugger();
         }
-        let first = service.add_job(&plan).map_err(prepare)?;
+        let first = service.add_job(&plan).map_err(report::cannot_prepare)?;
         others::allow(&mut service, config.settings.names.server.is_some());
         poller.allow_spinning(plan.leaves_room_to_spin());
         let head = crate::trace::head(&plan, service.facts(first, &plan));

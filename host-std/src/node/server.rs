@@ -4,7 +4,7 @@ use super::{Node, messages};
 use crate::cli::config::Config;
 use crate::clock;
 use crate::launch::plan::job::{App, Plan};
-use crate::launch::signal::{Ignored, Signals};
+use crate::launch::signal::{Signals, UserSignals};
 use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::launch::topology::binding::{self, Binding};
 use crate::launch::topology::resources::OwnResources;
@@ -18,6 +18,7 @@ use crate::nodes::stage::StagedPrograms;
 use crate::placement::allocation::AllocationSource;
 use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::poller::{Interest, Poller, Token};
+use crate::report;
 use crate::server::listen_config::ListenConfig;
 use crate::settings::nodes::StarterName;
 use crate::settings::output::StdinTo;
@@ -31,7 +32,7 @@ use pmi_tree::{Class, Destination, TreeEvent};
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::process::umask;
-use std::io::{self, Error};
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -40,6 +41,8 @@ pub(crate) struct NodeStart {
     pub(crate) poller: Poller,
     /// Descriptor that reserves the number at which ranks find their sockets.
     pub(crate) reserved: OwnedFd,
+    /// Signals with which ranks begin.
+    pub(crate) user_signals: UserSignals,
     pub(crate) link: RunLink,
     /// What this process may use.
     pub(crate) resources: Rc<OwnResources>,
@@ -93,19 +96,24 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: 
     }
     let WaitingServer { network, poller, programs } = waiting;
     let link = RunLink::Tree(Box::new(network));
-    let forwarded = config.settings.ending.forward_signals.clone();
-    let start = NodeStart {
-        poller,
-        reserved,
-        link,
-        resources,
-        output,
-        is_traced,
-        is_debugged: false,
-        programs,
-        terminal,
-    };
-    match Node::new(config, limit, start).and_then(|node| NodeServer::new(node, &forwarded)) {
+    let server =
+        Signals::take(&config.settings.ending.forward_signals).map_err(report::cannot_prepare);
+    let server = server.and_then(|(user_signals, signals)| {
+        let start = NodeStart {
+            poller,
+            reserved,
+            user_signals,
+            link,
+            resources,
+            output,
+            is_traced,
+            is_debugged: false,
+            programs,
+            terminal,
+        };
+        Ok(NodeServer { node: Node::new(config, limit, start)?, signals })
+    });
+    match server {
         Ok(server) => server.run(),
         // The head sees the end of the connection, and this line in the output of the starter.
         Err(what) => {
@@ -122,14 +130,6 @@ struct NodeServer {
 }
 
 impl NodeServer {
-    /// Takes over the signals to this process. Ranks begin with the mask that it had before.
-    fn new(node: Node, forwarded: &[i32]) -> Result<Self, String> {
-        let prepare = |error: Error| format!("the job cannot be prepared: {error}");
-        let signals = Signals::new(forwarded, Ignored::at_start()).map_err(prepare)?;
-        node.poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
-        Ok(Self { node, signals })
-    }
-
     /// Serves the ranks of the host until the run dismisses the node, and returns the exit code.
     fn run(mut self) -> u8 {
         let mut last = String::new();
@@ -147,6 +147,7 @@ impl NodeServer {
     }
 
     fn turn_until_done(&mut self) -> io::Result<()> {
+        self.node.poller.add(Token::Signal, self.signals.source(), Interest::Read)?;
         let mut ready = Vec::new();
         while !self.node.is_done() {
             let has_started = self.node.start_next()?;

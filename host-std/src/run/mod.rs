@@ -181,7 +181,6 @@ struct HeadClients {
 impl Run {
     /// Prepares a run.
     pub(crate) fn new(settings: &Settings, start: RunStart) -> Result<Self, String> {
-        let prepare = |error: Error| format!("the job cannot be prepared: {error}");
         let RunStart {
             poller,
             link,
@@ -209,7 +208,7 @@ impl Run {
         ending.hosts.min_nodes = settings.hosts.min_nodes;
         ending.hosts.starts_early = settings.hosts.starts_early;
         let mut server = HeadServer::new(settings.job.kvs);
-        server.add_job(0, &plan, &placed).map_err(prepare)?;
+        server.add_job(0, &plan, &placed).map_err(report::cannot_prepare)?;
         let listeners = tools::listen(&settings.watching, &plan, (&mut io, &poller))?;
         let names = HeadNames::open(&settings.names, (&plan.kvsname, plan.ranks), &poller)?;
         if names.are_elsewhere() {

@@ -42,9 +42,8 @@ use crate::launch::null_device;
 use crate::launch::plan::job::{InitScheduling, Plan};
 use crate::launch::plan::user_environment;
 use crate::launch::processes;
-use crate::launch::signal::Ignored;
+use crate::launch::signal::UserSignals;
 use crate::stream::Streams;
-use nix::sys::signal::SigSet;
 use pmi_host_base::program::Program;
 use pmi_host_base::variables::gives_way;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
@@ -116,7 +115,7 @@ pub(crate) struct StartedRank {
 impl Launcher {
     /// Prepares everything common to all ranks. With `one_pipe`, standard output and standard error
     /// of a rank are one pipe, which keeps what it writes to both in order; a rank `has_terminal` if one
-    /// of them gets a terminal of its own. `ignored` signals stay so for them. `link` reserves the number at
+    /// of them gets a terminal of its own. They begin with the signals of the user. `link` reserves the number at
     /// which each finds its end of its socket pair. A node server `has_starter`.
     ///
     /// # Errors
@@ -128,10 +127,8 @@ impl Launcher {
         one_pipe: bool,
         has_terminal: bool,
         has_starter: bool,
-        ignored: Ignored,
+        UserSignals { mask, ignored }: UserSignals,
     ) -> io::Result<Self> {
-        // At this point, the signals that this process will take over still have the user's mask.
-        let mask = SigSet::thread_get_mask()?;
         let mut orphans = Orphans::new();
         let guarded = if has_starter { Guarded::NodeRanks } else { Guarded::Ranks };
         let guard = Guard::start(guarded, has_terminal, orphans.inherited());

@@ -130,6 +130,11 @@ impl Play<'_> {
                 self.signal_node(Signal::STOP)?;
                 self.control.pause(Duration::from_millis(1000 + u64::from(case.form) * 100))?;
                 processes::send(launcher, None, Signal::TERM);
+                // Ranks that go on may wait for those of the stopped node.
+                if case.is_stubborn {
+                    self.control.pause(AGAIN_AFTER)?;
+                    processes::send(launcher, None, Signal::TERM);
+                }
             }
             Fault::HangUp => drop(self.terminal.take()),
             Fault::Streams if case.variant == 0 => drop(self.input.take()),
@@ -261,3 +266,6 @@ const fn signal_numbered(number: i32) -> Signal {
         _ => Signal::TERM,
     }
 }
+
+/// Time between two signals that end a run: those of one act come sooner.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);

@@ -250,6 +250,10 @@ fn options_of_srun_have_their_effects() {
         ["0: 0 of 2, 0 on 0", "1: 1 of 2, 1 on 0"]
     );
     assert_eq!(lines(&["-n", "1", "-D", "/usr", "pwd"]), ["/usr"]);
+    // Each once, as given: programs find the first, shells the last.
+    let all = lines(&["-n", "2", "--export=PATH,SLURM_PROCID=7", "env"]);
+    let ranks = all.iter().filter(|line| line.starts_with("SLURM_PROCID="));
+    assert_eq!(Vec::from_iter(ranks), ["SLURM_PROCID=7"; 2]);
     let exported = lines(&["--export=HOME,A=1", "sh", "-c", "echo $HOME $A ${XDG_CONFIG_HOME-no}"]);
     assert_eq!(exported, [format!("{} 1 no", directory.display())]);
     assert_eq!(lines(&["--export=NONE", "sh", "-c", "echo ${HOME-none}"]), ["none"]);

@@ -4,6 +4,7 @@ use crate::columns;
 use crate::launch::environment::rank_variables::{self, EnvChange};
 use crate::launch::plan::job::{App, JobSpec, Plan, PmixEndpoint};
 use crate::launch::plan::pmix_store;
+use crate::launch::plan::user_environment::{Inherited, Variable};
 use crate::launch::topology::binding::{allowed, shown};
 use crate::launch::topology::resources::OwnResources;
 use crate::placement::PlacedHosts;
@@ -49,10 +50,10 @@ pub(crate) fn environment(
     let ours: Vec<(OsString, OsString)> = ours.collect();
     let mut text = String::new();
     let mut first = 0;
-    for part in &plan.parts {
-        let offer = plan.offer(plan.appnum(first));
+    for (number, part) in plan.parts.iter().enumerate() {
+        let offer = plan.offer(number);
         let _ = writeln!(text, "environment of {}, which {offer}:", span(first, part.ranks));
-        for EnvChange { name, value, why } in rank_variables::changes(&plan, part, first, &ours) {
+        for EnvChange { name, value, why } in rank_variables::changes(&plan, number, first, &ours) {
             let shown = match value {
                 Some(value) => format!("+ {}={}", name.display(), value.display()),
                 None => format!("- {}", name.display()),
@@ -60,7 +61,10 @@ pub(crate) fn environment(
             let _ = writeln!(text, "  {shown:<36}  {why}");
         }
         if spec.hosts.is_some() {
-            for (name, value) in rank_variables::where_node_has_none(&plan, part, &ours) {
+            let inherited = Inherited::of_head(ours.iter().cloned());
+            for Variable { name, value, .. } in
+                rank_variables::where_node_has_none(&plan, part, inherited)
+            {
                 let shown = format!("= {}={}", name.display(), value.display());
                 let _ = writeln!(
                     text,

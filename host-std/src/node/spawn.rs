@@ -4,7 +4,7 @@ use super::jobs::{Jobs, Start};
 use super::processes::Processes;
 use crate::io::{Io, RankPipes};
 use crate::launch::start::batch::BATCH_MAX;
-use crate::launch::start::launcher::{PreparedRank, StartedRank};
+use crate::launch::start::launcher::{PreparedProgram, PreparedRank, StartedRank};
 use crate::launch::start::process::Process;
 use crate::launch::start::start_error::start_code;
 use crate::poller::Poller;
@@ -76,13 +76,14 @@ impl Spawning<'_> {
     /// Starts a batch: the next ranks that execute the same program.
     fn start_ranks(&mut self, start: &mut Start) -> io::Result<Vec<io::Result<Started>>> {
         let number = start.plan.appnum(start.rank());
-        if start.exec.as_ref().is_none_or(|(of, _)| *of != number) {
-            start.exec = Some((number, self.processes.launcher.prepare(&start.plan, number)?));
-        }
+        let program = match start.exec.take().filter(|(of, _)| *of == number) {
+            Some((_, program)) => program,
+            None => self.processes.launcher.prepare(&start.plan, number)?,
+        };
         let same = start.next_ranks().take_while(|(rank, _)| start.plan.appnum(*rank) == number);
         let (mut batch, mut inputs) = (Vec::new(), Vec::new());
         for (rank, local_rank) in same.take(BATCH_MAX) {
-            match self.prepare_rank(start, rank, local_rank) {
+            match self.prepare_rank(start, &program, (rank, local_rank)) {
                 Ok((prepared, input)) => {
                     batch.push(prepared);
                     inputs.push(input);
@@ -92,16 +93,16 @@ impl Spawning<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let Some((_, exec)) = &start.exec else { return Err(io::ErrorKind::NotFound.into()) };
-        let started = self.processes.launcher.start(exec, batch)?.into_iter();
+        let started = self.processes.launcher.start(&program, batch)?.into_iter();
+        start.exec = Some((number, program));
         Ok(started.zip(inputs).map(|(rank, input)| Ok((rank?, input))).collect())
     }
 
     fn prepare_rank(
         &mut self,
         start: &Start,
-        rank: u32,
-        local_rank: u32,
+        program: &PreparedProgram,
+        (rank, local_rank): (u32, u32),
     ) -> io::Result<(PreparedRank, Option<InputWriter>)> {
         let owner = StreamOwner { group: start.group, rank };
         let reads_pushed = start.plan.pairs.directives.stdin.is_some_and(|of| of.has(rank));
@@ -109,7 +110,9 @@ impl Spawning<'_> {
             true => PushedInputs::open()?,
             false => self.io.inputs.open(owner)?,
         };
-        Ok((self.processes.launcher.prepare_rank(&start.plan, rank, local_rank, streams)?, pipe))
+        let ranks = (rank, local_rank);
+        let launcher = &self.processes.launcher;
+        Ok((launcher.prepare_rank(&start.plan, program, ranks, streams)?, pipe))
     }
 
     fn add_rank(&mut self, start: &Start, (started, input): Started) -> io::Result<()> {

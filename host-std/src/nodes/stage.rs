@@ -292,7 +292,13 @@ mod tests {
     }
 
     fn output(path: &Path) -> Vec<u8> {
-        std::process::Command::new(path).output().unwrap().stdout
+        loop {
+            match std::process::Command::new(path).output() {
+                // A process that another test is just starting has it open for writing.
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {}
+                output => return output.unwrap().stdout,
+            }
+        }
     }
 
     #[test]

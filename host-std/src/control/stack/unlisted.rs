@@ -60,34 +60,37 @@ fn identity(process: &Process) -> Option<(u32, Option<u32>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
 
     #[test]
     fn ranks_of_any_launcher_are_found_below_their_parent() {
-        let start = |rank: &str| {
-            let mut command = Command::new("cat");
-            command
-                .env("PMI_RANK", rank)
-                .env("PMI_SIZE", "8")
-                .stdin(Stdio::piped())
-                .spawn()
-                .unwrap()
-        };
-        let mut children = [start("5"), start("2")];
-        let pids = children.each_ref().map(|child| i32::try_from(child.id()).unwrap());
-        let own = i32::try_from(std::process::id()).unwrap();
+        // Not of this process: other tests start ranks as well.
+        let script = "exec 3<&0; for rank in 5 2; do PMI_RANK=$rank PMI_SIZE=8 cat <&3 & echo $!; done; wait";
+        let mut launcher = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let own = i32::try_from(launcher.id()).unwrap();
+        let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
+        let pids = [(); 2].map(|()| lines.next().unwrap().unwrap().parse::<i32>().unwrap());
         let of_own = |listed: &[i32]| {
             let listed = listed.iter().copied().collect();
             find(&listed).into_iter().find(|group| group.parent == own)
         };
+        let until = Instant::now() + Duration::from_secs(60);
+        while of_own(&[]).is_none_or(|found| found.ranks.len() < 2 || found.program != "cat") {
+            assert!(Instant::now() < until, "{:?}", of_own(&[]));
+        }
         let found = of_own(&[]).unwrap();
         assert_eq!((found.program.as_str(), found.size), ("cat", Some(8)));
         assert_eq!(found.ranks, [(2, pids[1]), (5, pids[0])]);
         assert_eq!(of_own(&pids[1..]).unwrap().ranks, [(5, pids[0])]);
         assert_eq!(of_own(&pids), None);
-        for child in &mut children {
-            drop(child.stdin.take());
-            child.wait().unwrap();
-        }
+        drop(launcher.stdin.take());
+        launcher.wait().unwrap();
     }
 }

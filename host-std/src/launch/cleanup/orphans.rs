@@ -11,7 +11,8 @@
 //! processes present at the start are remembered. Their own orphans become children of the launcher too,
 //! and are distinguished from those of ranks by the session, by the mark of the run in the environment,
 //! or by the control group. A process without any of these marks is spared, for it may be the user's. Where
-//! one process serves several runs, those of the others are distinguished in the same way.
+//! one process serves several runs, those of the others are distinguished in the same way, except by the group,
+//! which has all of them in it.
 
 use super::cgroup;
 use super::guard_protocol::RUN;
@@ -112,7 +113,9 @@ impl Orphans {
         }
         let mark = self.mark.as_deref();
         let is_marked = || processes::has_entry(pid, &format!("{RUN}={}", mark?));
-        let is_in_group = || mark.is_some_and(|mark| cgroup::is_of_run(mark, pid));
+        // The group has the launcher in it, with whatever it starts, for other runs as well.
+        let is_in_group =
+            || !self.is_shared && mark.is_some_and(|mark| cgroup::is_of_run(mark, pid));
         // A process can leave a session, but never enter another one. Sessions from outside this PID
         // namespace all have the number 0, and no rank began one of them.
         let is_in_ours = processes::own_session() == relations.session;

@@ -1,5 +1,5 @@
-//! Variables by which ranks find their servers and their places, and differences between the environment of
-//! a rank and the launcher's, with reasons.
+//! Variables by which ranks find their servers and their places: the last layer of their environment. Differences
+//! between that and the environment of the launcher, with reasons.
 
 use super::other_launchers::{slurm_of_plan, slurm_of_rank, torch_of_plan, torch_of_rank};
 use super::pmix;
@@ -7,7 +7,9 @@ use super::sharing;
 use crate::launch::null_device;
 use crate::launch::plan::job::{App, Endpoint, Plan};
 use crate::launch::plan::protocol_offer::ProtocolOffer;
-use crate::launch::plan::user_environment::{found_by, of_program};
+use crate::launch::plan::user_environment::{
+    Inherited, Owner, ProgramEnvironment, Variable, found_by,
+};
 use pmi_host_base::env::of_job;
 use pmi_host_base::variables::{self, BY_NODE, MPICH_VERSION, covers, gives_way};
 use pmi_std::env::{PIN_VARIABLE, SNAPSHOT_VARIABLE};
@@ -58,8 +60,12 @@ pub(crate) fn of_part(plan: &Plan, number: usize, fd: u32) -> Vec<(&'static str,
     pmi.chain(pmix).chain(mpich).chain(sharing).chain(others).collect()
 }
 
-/// The same for variables that differ from rank to rank.
-pub(crate) fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static str, String)> {
+/// The same for variables that differ from rank to rank, unless they give way to those of its program.
+pub(crate) fn of_rank(
+    plan: &Plan,
+    (rank, local_rank): (u32, u32),
+    program: &ProgramEnvironment,
+) -> Vec<(&'static str, String)> {
     let offer = plan.offer(plan.appnum(rank));
     let pmi =
         offer.pmi.then(|| pmi_host_base::env::of_rank(rank, local_rank)).into_iter().flatten();
@@ -70,6 +76,7 @@ pub(crate) fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static 
     let pmix = pmix.chain(open_mpi.into_iter().flatten());
     let others = torch_of_rank(plan, rank, local_rank).into_iter();
     let others = others.chain(slurm_of_rank(plan, rank, local_rank));
+    let others = others.filter(|(name, _)| !gives_way(name, |other| program.has(other)));
     pmi.chain(endpoint).chain(pmix).chain(others).collect()
 }
 
@@ -79,16 +86,34 @@ fn takes_open_mpi(offer: ProtocolOffer, plan: &Plan) -> bool {
     plan.environment.emulated.open_mpi && !offer.pmix && !offer.may_link_mpi
 }
 
-/// Variables among `ours` that ranks of `part` have on each host without a value of its own.
-pub(crate) fn where_node_has_none(
+/// Environment of the ranks of part `number` of `plan`, whose socket is at `fd`, without the variables that
+/// differ from rank to rank. It has those of the launcher unless they give way to others.
+pub(crate) fn of_program(
     plan: &Plan,
-    part: &App,
-    ours: &[(OsString, OsString)],
-) -> Vec<(OsString, OsString)> {
-    let stated = plan.environment.set.iter().chain(&part.program.variables);
-    let stated: Vec<&OsString> = stated.map(|(name, _)| name).collect();
-    let seen = of_program(ours.iter().cloned(), &plan.environment, &part.program);
-    seen.filter(|(name, _)| covers(BY_NODE, name.as_bytes()) && !stated.contains(&name)).collect()
+    number: usize,
+    fd: u32,
+    inherited: Inherited,
+) -> ProgramEnvironment {
+    let Some(part) = plan.parts.get(number) else { return ProgramEnvironment::default() };
+    let mut environment = ProgramEnvironment::new(inherited, &plan.environment, &part.program);
+    add(&mut environment, of_part(plan, number, fd));
+    environment
+}
+
+/// Adds variables of the launcher. Settings of a user for a library take precedence.
+fn add(environment: &mut ProgramEnvironment, mut ours: Vec<(&'static str, String)>) {
+    ours.retain(|(name, _)| !gives_way(name, |other| environment.has(other)));
+    for (name, value) in ours {
+        environment.set(Variable::new(name, value, Owner::Launcher));
+    }
+}
+
+/// Variables among `ours` that ranks of `part` have on each host without a value of its own.
+pub(crate) fn where_node_has_none(plan: &Plan, part: &App, ours: Inherited) -> Vec<Variable> {
+    let seen = ProgramEnvironment::new(ours, &plan.environment, &part.program).variables;
+    let may_differ =
+        |one: &Variable| one.owner == Owner::Head && covers(BY_NODE, one.name.as_bytes());
+    seen.into_iter().filter(may_differ).collect()
 }
 
 /// True if a program of a job finds a variable by which clients print debug messages, in PMI-2 also if the
@@ -114,38 +139,48 @@ pub(crate) struct EnvChange {
     pub(crate) why: &'static str,
 }
 
-/// Differences between the environment of `rank`, which runs `part` of `plan`, and the launcher's, by name.
+/// Differences between the environment of `rank`, which runs part `number` of `plan`, and the launcher's, by
+/// name.
 pub(crate) fn changes(
     plan: &Plan,
-    part: &App,
+    number: usize,
     rank: u32,
     ours: &[(OsString, OsString)],
 ) -> Vec<EnvChange> {
-    let ours: BTreeMap<OsString, OsString> = ours.iter().cloned().collect();
-    let seen = of_program(ours.clone().into_iter(), &plan.environment, &part.program);
-    let mut theirs: BTreeMap<OsString, OsString> = seen.collect();
-    let variables = of_part(plan, plan.appnum(rank), socket_fd());
-    let variables = variables.into_iter().chain(of_rank(plan, rank, rank));
-    let is_set = |name: &str| theirs.contains_key(OsStr::new(name));
-    let variables: Vec<_> = variables.filter(|(name, _)| !gives_way(name, is_set)).collect();
-    theirs.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
-    let slurm = if plan.environment.emulated.slurm { variables::SLURM } else { &[] };
-    let torch = plan.environment.rendezvous.as_ref().map_or(&[][..], |_| variables::TORCH);
-    let added = theirs.iter().filter(|(name, value)| ours.get(*name) != Some(*value));
-    let added = added.map(|(name, value)| EnvChange {
-        name: name.clone(),
-        value: Some(value.clone()),
-        why: torch.iter().chain(slurm).find(|entry| name == entry.name).map_or_else(
-            || variables::set(name.as_bytes()).map_or("as requested", |entry| entry.why),
-            |entry| entry.why,
-        ),
-    });
-    let gone = ours.keys().filter(|name| !theirs.contains_key(*name)).map(|name| EnvChange {
-        name: name.clone(),
+    let inherited = Inherited::of_head(ours.iter().cloned());
+    let mut theirs = of_program(plan, number, socket_fd(), inherited);
+    let of_rank = of_rank(plan, (rank, rank), &theirs);
+    add(&mut theirs, of_rank);
+    let ours: BTreeMap<&OsStr, &OsStr> =
+        ours.iter().map(|(name, value)| (name.as_ref(), value.as_ref())).collect();
+    let gone = ours.keys().filter(|name| theirs.get(name).is_none()).map(|name| EnvChange {
+        name: (*name).to_owned(),
         value: None,
         why: variables::removed(name.as_bytes()).map_or("not inherited, as specified", |e| e.why),
     });
+    let gone: Vec<EnvChange> = gone.collect();
+    let mut added = theirs.variables;
+    added.retain(|one| ours.get(&*one.name) != Some(&&*one.value));
+    added.sort_by(|one, other| one.name.cmp(&other.name));
+    let added = added.into_iter().map(|Variable { name, value, owner }| EnvChange {
+        why: why_set(&name, owner),
+        name,
+        value: Some(value),
+    });
     added.chain(gone).collect()
+}
+
+/// Reason for the value of a variable.
+fn why_set(name: &OsStr, owner: Owner) -> &'static str {
+    let tables = variables::TORCH.iter().chain(variables::SLURM);
+    match owner {
+        Owner::User => "as requested",
+        _ => tables
+            .copied()
+            .find(|entry| name == entry.name)
+            .or_else(|| variables::set(name.as_bytes()))
+            .map_or("as requested", |entry| entry.why),
+    }
 }
 
 /// Descriptor that the sockets of ranks will have: the launcher opens it first of all, so it is the lowest
@@ -190,10 +225,29 @@ mod tests {
     }
 
     #[test]
+    fn variable_of_a_rank_that_the_user_sets_occurs_once() {
+        let mut plan = plan(&[("./a", 2)]);
+        plan.environment.emulated.slurm = true;
+        plan.environment.set = vec![pair("SLURM_PROCID", "7")];
+        let inherited = [pair("SLURM_LOCALID", "9"), pair("A", "1")];
+        let program = of_program(&plan, 0, 3, Inherited::of_head(inherited.into_iter()));
+        let of_rank = of_rank(&plan, (1, 1), &program);
+        let of = |name: &str| of_rank.iter().find(|(other, _)| *other == name);
+        let values =
+            ["SLURM_PROCID", "SLURM_LOCALID"].map(|name| of(name).map(|(_, value)| &**value));
+        assert_eq!(values, [None, Some("1")]);
+        let common = ["SLURM_PROCID", "SLURM_LOCALID"].map(|name| program.has(name));
+        assert_eq!(common, [true, false]);
+        let all: Vec<&OsStr> = program.variables.iter().map(|one| &*one.name).collect();
+        let unique: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(all.len(), unique.len(), "{all:?}");
+    }
+
+    #[test]
     fn changes_have_their_reasons() {
         let plan = plan(&[("./a", 2)]);
         let ours = [pair("PMIX_RANK", "7"), pair("A", "1"), pair("PMI_RANK", "1")];
-        let changes = changes(&plan, &plan.parts[0], 1, &ours);
+        let changes = changes(&plan, 0, 1, &ours);
         let of = |name: &str| changes.iter().find(|change| change.name == name);
         assert_eq!(of("A"), None);
         assert_eq!(of("PMI_RANK"), None);

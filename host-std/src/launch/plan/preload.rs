@@ -4,6 +4,7 @@
 //! all; a name of a library without a directory, also in `dlopen`, it searches in `LD_LIBRARY_PATH`. A path
 //! in `DT_RPATH` would precede that, and is overruled by the preloaded library of the same name.
 
+use super::user_environment::{Owner, ProgramEnvironment, Variable};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -48,34 +49,28 @@ fn beside_this_program() -> Vec<PathBuf> {
     BESIDE.iter().map(|place| directory.join(place)).collect()
 }
 
-/// Adds the libraries in `directory` to the variables of a rank. `is_chosen` is true for variables that the
-/// user sets for ranks, which are extended, but never replaced.
-pub(crate) fn add(
-    variables: &mut Vec<(OsString, OsString)>,
-    directory: &Path,
-    is_chosen: impl Fn(&OsStr) -> bool,
-) {
+/// Adds the libraries in `directory` to the environment of a program. Variables that the user sets for it are
+/// extended, but never replaced.
+pub(super) fn add(environment: &mut ProgramEnvironment, directory: &Path) {
     let [pmi1, pmi2] = LIBRARIES.map(|name| directory.join(name).into_os_string());
-    prepend(variables, "LD_PRELOAD", &[&pmi1, &pmi2]);
-    prepend(variables, "LD_LIBRARY_PATH", &[directory.as_os_str()]);
-    let intel = OsStr::new(INTEL_LIBRARY);
-    if !is_chosen(intel) {
-        variables.retain(|(name, _)| name != intel);
-        variables.push((intel.to_owned(), pmi2));
+    prepend(environment, "LD_PRELOAD", &[&pmi1, &pmi2]);
+    prepend(environment, "LD_LIBRARY_PATH", &[directory.as_os_str()]);
+    let is_chosen = |found: &Variable| found.owner == Owner::User;
+    if !environment.get(INTEL_LIBRARY.as_ref()).is_some_and(is_chosen) {
+        environment.set(Variable::new(INTEL_LIBRARY, pmi2, Owner::Launcher));
     }
 }
 
 /// Puts `items` in front of a list, from which other occurrences are removed: ranks of a run within a run
 /// inherit them.
-fn prepend(variables: &mut Vec<(OsString, OsString)>, name: &str, items: &[&OsStr]) {
+fn prepend(environment: &mut ProgramEnvironment, name: &str, items: &[&OsStr]) {
     let mut list: Vec<Vec<u8>> = items.iter().map(|item| item.as_bytes().to_vec()).collect();
-    let place = variables.iter().position(|(other, _)| other == name);
-    let before = place.map(|place| variables.remove(place).1).unwrap_or_default();
+    let before = environment.take(name.as_ref()).unwrap_or_default();
     let rest = before.as_bytes().split(|byte| *byte == b':').filter(|item| !item.is_empty());
     list.extend(
         rest.filter(|item| !items.iter().any(|own| own.as_bytes() == *item)).map(<[u8]>::to_vec),
     );
-    variables.push((name.into(), OsString::from_vec(list.join(&b':'))));
+    environment.set(Variable::new(name, OsString::from_vec(list.join(&b':')), Owner::Launcher));
 }
 
 /// Variable that selects the library with which Intel MPI contacts its process manager.
@@ -90,36 +85,42 @@ const BESIDE: [&str; 2] = ["../lib/pmi-host", "../capi/lib"];
 mod tests {
     use super::*;
 
-    fn pair(name: &str, value: &str) -> (OsString, OsString) {
-        (name.into(), value.into())
+    fn added(variables: &[(&str, &str)], owner: Owner) -> Vec<(String, String)> {
+        let of = |(name, value): &(&str, &str)| Variable::new(*name, *value, owner);
+        let mut environment = ProgramEnvironment { variables: variables.iter().map(of).collect() };
+        add(&mut environment, Path::new("/p"));
+        let text = |text: OsString| text.into_string().unwrap();
+        let all = environment.variables.into_iter();
+        all.map(|variable| (text(variable.name), text(variable.value))).collect()
     }
 
-    fn added(variables: &[(OsString, OsString)], chosen: &[&str]) -> Vec<(OsString, OsString)> {
-        let mut variables = variables.to_vec();
-        add(&mut variables, Path::new("/p"), |name| chosen.iter().any(|other| name == *other));
-        variables
+    fn pair(name: &str, value: &str) -> (String, String) {
+        (name.into(), value.into())
     }
 
     #[test]
     fn libraries_precede_those_of_the_user_and_stand_there_once() {
         let ours = [
-            pair("LD_PRELOAD", "/p/libpmi.so.0:/p/libpmi2.so.0"),
-            pair("LD_LIBRARY_PATH", "/p"),
-            pair("I_MPI_PMI_LIBRARY", "/p/libpmi2.so.0"),
+            ("LD_PRELOAD", "/p/libpmi.so.0:/p/libpmi2.so.0"),
+            ("LD_LIBRARY_PATH", "/p"),
+            ("I_MPI_PMI_LIBRARY", "/p/libpmi2.so.0"),
         ];
-        assert_eq!(added(&[], &[]), ours);
-        assert_eq!(added(&ours, &[]), ours);
-        let users = [pair("LD_PRELOAD", "/a.so:/b.so"), pair("LD_LIBRARY_PATH", "/a:/p:/b")];
-        let both = added(&users, &["LD_PRELOAD"]);
+        let expected = ours.map(|(name, value)| pair(name, value));
+        assert_eq!(added(&[], Owner::Head), expected);
+        assert_eq!(added(&ours, Owner::Head), expected);
+        let users = [("LD_PRELOAD", "/a.so:/b.so"), ("LD_LIBRARY_PATH", "/a:/p:/b")];
+        let both = added(&users, Owner::User);
         assert_eq!(both[0].1, "/p/libpmi.so.0:/p/libpmi2.so.0:/a.so:/b.so");
         assert_eq!(both[1].1, "/p:/a:/b");
     }
 
     #[test]
     fn library_of_intel_mpi_is_that_of_the_user_if_set_for_ranks() {
-        let inherited = [pair(INTEL_LIBRARY, "/slurm/libpmi.so")];
-        assert_eq!(added(&inherited, &[]).last(), Some(&pair(INTEL_LIBRARY, "/p/libpmi2.so.0")));
-        assert!(added(&inherited, &[INTEL_LIBRARY]).contains(&inherited[0]));
+        let found = [(INTEL_LIBRARY, "/slurm/libpmi.so")];
+        let last = |owner| added(&found, owner).pop();
+        assert_eq!(last(Owner::Head), Some(pair(INTEL_LIBRARY, "/p/libpmi2.so.0")));
+        let of_user = added(&found, Owner::User);
+        assert!(of_user.contains(&pair(INTEL_LIBRARY, "/slurm/libpmi.so")), "{of_user:?}");
     }
 
     #[test]

@@ -1,4 +1,9 @@
-//! Environment of a program as its user specifies it: inherited and set variables.
+//! Environment of a program in layers, each with an owner: variables of the head of the run, of the node, and of
+//! the user.
+//!
+//! The layer of the user travels in the settings of a job, with that of the head; the node that starts a rank
+//! composes them with its own. The layer of the launcher comes last:
+//! [`rank_variables`](crate::launch::environment::rank_variables).
 //!
 //! An outer launcher (a batch system's, another `mpiexec`, or this one) leaves variables that would lead
 //! the MPI library to the outer job. They are removed; variables that a user sets to tune a library
@@ -9,84 +14,161 @@ use crate::settings::Environment;
 use pmi_host_base::env::inherited;
 use pmi_host_base::program::{Inherit, Program};
 use pmi_host_base::variables::{self, BY_NODE, DEFAULTS, DIRECTORY_OF_NODE, OF_HOST, SET, covers};
-use std::ffi::OsString;
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Variables of a rank that runs `program`, besides those of the launcher: inherited variables, then settings
-/// for all programs, then settings for this program.
-pub(crate) fn of_program<'a>(
-    ours: impl Iterator<Item = (OsString, OsString)> + 'a,
-    all: &'a Environment,
-    program: &'a Program,
-) -> impl Iterator<Item = (OsString, OsString)> + 'a {
-    let inherit = program.inherit.as_ref().unwrap_or(&all.inherit);
-    let chosen: Vec<&(OsString, OsString)> = all.set.iter().chain(&program.variables).collect();
-    // `getenv` returns the first of several entries, a shell uses the last: there must be one.
-    let is_chosen =
-        |name: &OsString, from: usize| chosen.iter().skip(from).any(|(other, _)| other == name);
-    // An outer `torchrun` has left those of its own ranks.
-    let is_of_torch = |name: &OsString| {
-        all.rendezvous.is_some() && variables::TORCH.iter().any(|entry| name == entry.name)
-    };
-    // The allocation has its own number of tasks.
-    let is_of_slurm = |name: &OsString| {
-        all.emulated.slurm && variables::SLURM.iter().any(|entry| name == entry.name)
-    };
-    let ours = inherited(ours).filter(|(name, _)| !is_of_torch(name) && !is_of_slurm(name));
-    let is_unset = |name: &OsString| all.unset.contains(name);
-    let ours = ours.filter(move |(name, _)| is_inherited(name, inherit) && !is_unset(name));
-    let ours = ours.filter(|(name, _)| !is_chosen(name, 0));
-    let last = chosen.iter().enumerate().filter(|(at, pair)| !is_chosen(&pair.0, at + 1));
-    // Variables of the launcher itself follow later and must not occur twice.
-    let is_ours = |name: &OsString| SET.iter().any(|entry| entry.means(name.as_bytes()));
-    let last = last.map(|(_, pair)| (*pair).clone()).filter(|(name, _)| !is_ours(name));
-    let mut seen: Vec<(OsString, OsString)> = ours.chain(last).collect();
-    if let Some(directory) = all.pmi_libraries.as_ref().filter(|_| all.preload_pmi) {
-        preload::add(&mut seen, directory, |name| chosen.iter().any(|(other, _)| other == name));
-    }
-    for (entry, value) in DEFAULTS {
-        if seen.iter().all(|(name, _)| name != entry.name) {
-            seen.push((entry.name.into(), value.into()));
-        }
-    }
-    seen.into_iter()
+/// Who decides the value of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The environment of the launcher's process, which ranks inherit.
+    Head,
+    /// The environment of the process that starts ranks on a node: variables that describe its host, and those
+    /// that a batch system has set there.
+    Node,
+    /// The user, by options.
+    User,
+    /// This launcher.
+    Launcher,
 }
 
-/// Environment from which ranks inherit: that of this process; on a node of a run with a head, that of the
-/// head and what is known better here.
-pub(crate) fn ours(all: &Environment) -> impl Iterator<Item = (OsString, OsString)> {
-    let own = std::env::vars_os();
-    let composed = match &all.of_head {
-        None => own.collect(),
-        Some(of_head) => composed(own, of_head, |path| path.is_dir()),
-    };
-    composed.into_iter()
+/// Variable of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Variable {
+    pub(crate) name: OsString,
+    pub(crate) value: OsString,
+    pub(crate) owner: Owner,
 }
 
-/// Variables of a node: those that describe its host, those that a batch system has set here, and otherwise
-/// those of the head. `is_directory` looks for a directory on this node.
-fn composed(
-    own: impl Iterator<Item = (OsString, OsString)>,
-    of_head: &[(OsString, OsString)],
-    is_directory: impl Fn(&Path) -> bool,
-) -> Vec<(OsString, OsString)> {
-    let is_missing = |name: &OsString| {
-        covers(DIRECTORY_OF_NODE, name.as_bytes())
-            && of_head.iter().any(|(other, path)| other == name && !is_directory(Path::new(path)))
-    };
-    let is_own = |name: &OsString| {
-        let bytes = name.as_bytes();
-        covers(OF_HOST, bytes) || covers(BY_NODE, bytes) || is_missing(name)
-    };
-    let mut all: Vec<(OsString, OsString)> = own.filter(|(name, _)| is_own(name)).collect();
-    let count = all.len();
-    for pair in of_head {
-        if all[..count].iter().all(|(name, _)| *name != pair.0) {
-            all.push(pair.clone());
+impl Variable {
+    pub(crate) fn new(name: impl Into<OsString>, value: impl Into<OsString>, owner: Owner) -> Self {
+        Self { name: name.into(), value: value.into(), owner }
+    }
+
+    /// Wire: `name=value`, as `execve` takes it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if either holds a NUL.
+    pub(crate) fn entry(&self) -> io::Result<CString> {
+        Ok(CString::new([self.name.as_bytes(), b"=", self.value.as_bytes()].concat())?)
+    }
+}
+
+/// Variables of a program, each once: `getenv` returns the first of several entries, and a shell uses the last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProgramEnvironment {
+    pub(crate) variables: Vec<Variable>,
+}
+
+impl ProgramEnvironment {
+    /// Composes that of `program` in a job with the settings `all` of what it inherits, then the variables of
+    /// the user for all programs, then those for this one.
+    pub(crate) fn new(inherited: Inherited, all: &Environment, program: &Program) -> Self {
+        let is_inherited = |variable: &Variable| {
+            let name = &variable.name;
+            let inherit = program.inherit.as_ref().unwrap_or(&all.inherit);
+            is_named(name, inherit) && !all.unset.contains(name) && !is_emulated(name, all)
+        };
+        let mut variables = inherited.variables;
+        variables.retain(is_inherited);
+        let mut composed = Self { variables };
+        // Variables of the launcher itself follow later.
+        let is_ours = |name: &OsStr| SET.iter().any(|entry| entry.means(name.as_bytes()));
+        for (name, value) in all.set.iter().chain(&program.variables) {
+            match is_ours(name) {
+                true => composed.remove(name),
+                false => composed.set(Variable::new(name, value, Owner::User)),
+            }
+        }
+        if let Some(directory) = all.pmi_libraries.as_ref().filter(|_| all.preload_pmi) {
+            preload::add(&mut composed, directory);
+        }
+        for (entry, value) in DEFAULTS {
+            if !composed.has(entry.name) {
+                composed.set(Variable::new(entry.name, *value, Owner::Launcher));
+            }
+        }
+        composed
+    }
+
+    /// True if it has a variable of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.get(name.as_ref()).is_some()
+    }
+
+    /// The variable of this name.
+    pub(crate) fn get(&self, name: &OsStr) -> Option<&Variable> {
+        self.variables.iter().find(|variable| variable.name == name)
+    }
+
+    /// Sets a variable, in place of another one of its name.
+    pub(crate) fn set(&mut self, variable: Variable) {
+        self.remove(&variable.name);
+        self.variables.push(variable);
+    }
+
+    /// Removes the variable of this name.
+    fn remove(&mut self, name: &OsStr) {
+        self.variables.retain(|other| other.name != name);
+    }
+
+    /// Removes the variable of this name, and returns its value.
+    pub(super) fn take(&mut self, name: &OsStr) -> Option<OsString> {
+        let at = self.variables.iter().position(|other| other.name == name)?;
+        Some(self.variables.remove(at).value)
+    }
+}
+
+/// Variables that ranks may inherit: layers of the head and of the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Inherited {
+    variables: Vec<Variable>,
+}
+
+impl Inherited {
+    /// Those of this process; at a node of a run with a head elsewhere, those of the head and what is known
+    /// better here.
+    pub(crate) fn here(all: &Environment) -> Self {
+        let own = std::env::vars_os();
+        match &all.of_head {
+            None => Self::of_head(own),
+            Some(of_head) => Self::composed(own, of_head, |path| path.is_dir()),
         }
     }
-    all
+
+    /// Variables of the process of a launcher.
+    pub(crate) fn of_head(all: impl Iterator<Item = (OsString, OsString)>) -> Self {
+        let variables = inherited(all).map(|(name, value)| Variable::new(name, value, Owner::Head));
+        Self { variables: variables.collect() }
+    }
+
+    /// Variables of a node: those that describe its host, those that a batch system has set here, and
+    /// otherwise those of the head. `is_directory` looks for a directory on this node.
+    fn composed(
+        own: impl Iterator<Item = (OsString, OsString)>,
+        of_head: &[(OsString, OsString)],
+        is_directory: impl Fn(&Path) -> bool,
+    ) -> Self {
+        let is_missing = |name: &OsString| {
+            covers(DIRECTORY_OF_NODE, name.as_bytes())
+                && of_head
+                    .iter()
+                    .any(|(other, path)| other == name && !is_directory(Path::new(path)))
+        };
+        let is_own = |name: &OsString| {
+            let bytes = name.as_bytes();
+            covers(OF_HOST, bytes) || covers(BY_NODE, bytes) || is_missing(name)
+        };
+        let own = inherited(own).filter(|(name, _)| is_own(name));
+        let own: Vec<_> =
+            own.map(|(name, value)| Variable::new(name, value, Owner::Node)).collect();
+        let is_known = |name: &OsString| own.iter().any(|variable| variable.name == *name);
+        let of_head = of_head.iter().filter(|(name, _)| !is_known(name)).cloned();
+        let Self { variables } = Self::of_head(of_head);
+        Self { variables: [own, variables].concat() }
+    }
 }
 
 /// Variables of this process that ranks on other nodes may inherit: all but those that describe a host, or a
@@ -98,15 +180,24 @@ pub(crate) fn for_other_nodes() -> Vec<(OsString, OsString)> {
 
 /// Value of `name` for `program`, besides variables of the launcher itself.
 pub(crate) fn found_by(program: &Program, all: &Environment, name: &str) -> Option<OsString> {
-    of_program(ours(all), all, program).find(|(other, _)| other == name).map(|(_, value)| value)
+    let mut found = ProgramEnvironment::new(Inherited::here(all), all, program);
+    found.take(name.as_ref())
 }
 
-fn is_inherited(name: &OsString, inherit: &Inherit) -> bool {
+fn is_named(name: &OsString, inherit: &Inherit) -> bool {
     match inherit {
         Inherit::All => true,
         Inherit::Nothing => false,
         Inherit::Only(names) => names.contains(name),
     }
+}
+
+/// True for variables of a launcher that this one emulates: an outer `torchrun` has left those of its own
+/// ranks, and an allocation of Slurm has its own number of tasks.
+fn is_emulated(name: &OsString, all: &Environment) -> bool {
+    let is_of = |table: &[variables::VariableRule]| table.iter().any(|entry| name == entry.name);
+    (all.rendezvous.is_some() && is_of(variables::TORCH))
+        || (all.emulated.slurm && is_of(variables::SLURM))
 }
 
 #[cfg(test)]
@@ -115,12 +206,17 @@ mod tests {
 
     fn seen(ours: &[(&str, &str)], all: &Environment, own: &Program) -> Vec<(OsString, OsString)> {
         let ours = ours.iter().map(|(name, value)| (name.into(), value.into()));
-        let seen = of_program(ours, all, own);
+        let seen = ProgramEnvironment::new(Inherited::of_head(ours), all, own);
+        let seen = pairs(seen.variables).into_iter();
         seen.filter(|(name, _)| DEFAULTS.iter().all(|(entry, _)| name != entry.name)).collect()
     }
 
     fn program() -> Program {
         Program::new("/bin/sh".into(), "sh".into(), Vec::new())
+    }
+
+    fn pairs(variables: Vec<Variable>) -> Vec<(OsString, OsString)> {
+        variables.into_iter().map(|Variable { name, value, .. }| (name, value)).collect()
     }
 
     fn pair(name: &str, value: &str) -> (OsString, OsString) {
@@ -153,7 +249,8 @@ mod tests {
         let (entry, value) = DEFAULTS[0];
         let all = Environment::default();
         let of = |ours: &[(OsString, OsString)]| -> Vec<(OsString, OsString)> {
-            of_program(ours.iter().cloned(), &all, &program()).collect()
+            let inherited = Inherited::of_head(ours.iter().cloned());
+            pairs(ProgramEnvironment::new(inherited, &all, &program()).variables)
         };
         assert_eq!(of(&[]), [pair(entry.name, value)]);
         assert_eq!(of(&[pair(entry.name, "n")]), [pair(entry.name, "n")]);
@@ -177,7 +274,7 @@ mod tests {
         let of_head = of_head.map(|(name, value)| pair(name, value));
         let seen = |has_directory: bool| {
             let own = own.iter().map(|(name, value)| pair(name, value));
-            let mut seen = composed(own, &of_head, |_| has_directory);
+            let mut seen = pairs(Inherited::composed(own, &of_head, |_| has_directory).variables);
             seen.sort();
             seen
         };

@@ -40,12 +40,11 @@ use crate::launch::cleanup::orphans::Orphans;
 use crate::launch::environment::rank_variables;
 use crate::launch::null_device;
 use crate::launch::plan::job::{InitScheduling, Plan};
-use crate::launch::plan::user_environment;
+use crate::launch::plan::user_environment::{Inherited, Owner, ProgramEnvironment, Variable};
 use crate::launch::processes;
 use crate::launch::signal::UserSignals;
 use crate::stream::Streams;
 use pmi_host_base::program::Program;
-use pmi_host_base::variables::gives_way;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -54,7 +53,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, fchdir, kill_process, kill_process_group, waitpid,
 };
 use rustix::termios::isatty;
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -86,6 +85,8 @@ pub(crate) struct Launcher {
 #[derive(Debug)]
 pub(crate) struct PreparedProgram {
     program: Arc<RankProgram>,
+    /// Variables that all its ranks have.
+    environment: ProgramEnvironment,
     directory: Option<OwnedFd>,
 }
 
@@ -164,33 +165,22 @@ impl Launcher {
     pub(crate) fn prepare(&self, plan: &Plan, number: usize) -> io::Result<PreparedProgram> {
         let part = plan.parts.get(number).ok_or(io::ErrorKind::NotFound)?;
         let Program { path, name, args, directory, .. } = &part.program;
-        let inherited = user_environment::of_program(
-            user_environment::ours(&plan.environment),
-            &plan.environment,
-            &part.program,
-        );
-        let mut environment = inherited
-            .map(|(name, value)| variable(&name, &value))
-            .collect::<io::Result<Vec<_>>>()?;
         let fd = self.link.as_raw_fd().unsigned_abs();
-        // Settings of a user for a library take precedence.
-        let is_set = |name: &str| {
-            let start = [name.as_bytes(), b"="].concat();
-            environment.iter().any(|entry| entry.as_bytes().starts_with(&start))
-        };
-        let mut variables = rank_variables::of_part(plan, number, fd);
-        variables.retain(|(name, _)| !gives_way(name, is_set));
-        for (name, value) in variables {
-            environment.push(variable(name.as_ref(), value.as_ref())?);
-        }
+        let inherited = Inherited::here(&plan.environment);
+        let mut environment = rank_variables::of_program(plan, number, fd, inherited);
         if let Some(guard) = &self.guard {
-            environment.push(variable(guard_protocol::RUN.as_ref(), guard.mark().as_ref())?);
+            let mark = Variable::new(guard_protocol::RUN, guard.mark(), Owner::Launcher);
+            environment.set(mark);
         }
         let words = std::iter::once(name).chain(args).map(|word| CString::new(word.as_bytes()));
         let program = RankProgram {
             path: CString::new(path.as_os_str().as_bytes())?,
             words: words.collect::<Result<_, _>>()?,
-            environment,
+            environment: environment
+                .variables
+                .iter()
+                .map(Variable::entry)
+                .collect::<Result<_, _>>()?,
             binding: plan.placement.binding.as_ref().map(Arc::clone),
             host: plan.host.clone(),
         };
@@ -198,23 +188,25 @@ impl Launcher {
             open_directory(directory).map_err(|error| no_directory(&error, directory, &plan.host))
         };
         let directory = directory.as_ref().map(enter).transpose()?;
-        Ok(PreparedProgram { program: Arc::new(program), directory })
+        Ok(PreparedProgram { program: Arc::new(program), environment, directory })
     }
 
-    /// Prepares `rank` of `plan`, which is number `local_rank` on this node, for a batch.
+    /// Prepares `rank` of `plan`, which is number `local_rank` on this node, for a batch of `program`.
     pub(crate) fn prepare_rank(
         &self,
         plan: &Plan,
-        rank: u32,
-        local_rank: u32,
+        program: &PreparedProgram,
+        (rank, local_rank): (u32, u32),
         streams: Streams,
     ) -> io::Result<PreparedRank> {
         let (link, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         let link = UnixStream::from(link);
         link.set_nonblocking(true)?;
-        let variables = rank_variables::of_rank(plan, rank, local_rank).into_iter();
-        let environment = variables.map(|(name, value)| variable(name.as_ref(), value.as_ref()));
+        let variables =
+            rank_variables::of_rank(plan, (rank, local_rank), &program.environment).into_iter();
+        let environment =
+            variables.map(|(name, value)| Variable::new(name, value, Owner::Launcher).entry());
         let environment = environment.collect::<io::Result<_>>()?;
         let is_yielding = plan.is_yielding(rank);
         // Reading ends may block: they are read only when ready, and by this process alone.
@@ -341,10 +333,6 @@ impl Launcher {
 fn open_directory(directory: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(directory, flags, Mode::empty())?)
-}
-
-fn variable(name: &OsStr, value: &OsStr) -> io::Result<CString> {
-    Ok(CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())?)
 }
 
 impl fmt::Debug for Launcher {

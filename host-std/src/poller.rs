@@ -8,7 +8,7 @@ use crate::stream::Stream;
 use alarm::Alarm;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use spin::{AdaptiveSpin, SPIN};
 use std::cell::{Cell, RefCell};
@@ -60,6 +60,10 @@ pub(crate) enum Token {
     StarterInput(u32),
     /// The starter with this number has exited.
     StarterExit(u32),
+    /// The relay over the starter with this number is ready.
+    StarterRelay(u32),
+    /// The relay of this node server to the head is ready.
+    HeadRelay,
     /// The pipe to the readers of standard input on a node is writable, or they are gone.
     NodeInput,
     /// The connection to the name server is readable or writable.
@@ -312,6 +316,13 @@ impl Set {
     }
 }
 
+/// For a set that is one member of another: it is readable if something in it is ready.
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.set.main.as_fd()
+    }
+}
+
 impl fmt::Debug for Poller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Poller").field("owner", &self.owner).finish_non_exhaustive()
@@ -361,6 +372,8 @@ fn data(token: Token) -> epoll::EventData {
         Token::StarterOutput(number) => (STARTER_OUTPUT, number),
         Token::StarterInput(number) => (STARTER_INPUT, number),
         Token::StarterExit(number) => (STARTER_EXIT, number),
+        Token::StarterRelay(number) => (STARTER_RELAY, number),
+        Token::HeadRelay => (HEAD_RELAY, 0),
         Token::NodeInput => (NODE_INPUT, 0),
         Token::Credential => (CREDENTIAL, 0),
         Token::FileAlert => (FILE_ALERT, 0),
@@ -394,6 +407,8 @@ fn token(data: u64) -> Option<Token> {
         STARTER_OUTPUT => Token::StarterOutput(number),
         STARTER_INPUT => Token::StarterInput(number),
         STARTER_EXIT => Token::StarterExit(number),
+        STARTER_RELAY => Token::StarterRelay(number),
+        HEAD_RELAY => Token::HeadRelay,
         NODE_INPUT => Token::NodeInput,
         CREDENTIAL => Token::Credential,
         FILE_ALERT => Token::FileAlert,
@@ -437,6 +452,8 @@ const CREDENTIAL: u64 = 23;
 const STARTER_INPUT: u64 = 24;
 const FILE_ALERT: u64 = 25;
 const NAME_SERVER: u64 = 26;
+const STARTER_RELAY: u64 = 29;
+const HEAD_RELAY: u64 = 30;
 
 /// What no descriptor reports.
 const RUN: u64 = 28;
@@ -474,6 +491,8 @@ mod tests {
                 Token::StarterOutput(rank),
                 Token::StarterInput(rank),
                 Token::StarterExit(rank),
+                Token::StarterRelay(rank),
+                Token::HeadRelay,
                 Token::NodeInput,
                 Token::Credential,
                 Token::FileAlert,

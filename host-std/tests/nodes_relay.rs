@@ -168,6 +168,16 @@ fn hosts_without_a_way_to_the_head_are_in_the_table() {
 }
 
 #[test]
+fn starter_that_writes_between_the_connections_is_explained() {
+    let mark = r#"sh -c 'printf "\250pmi-relay\001\nwelcome"; exec sleep 600' {host} {cmd}"#;
+    let words = ["doctor", "--hosts", "h1", "--node-relay", "--starter-cmd", mark];
+    let err = run(&mut host(words)).exits_with(1).err;
+    for part in ["h1  'sh' was terminated", "something else was written between them"] {
+        assert!(err.contains(part), "{err}");
+    }
+}
+
+#[test]
 fn head_that_only_its_own_host_reaches_is_reached_over_ssh() {
     let Some(hosts) = ssh_hosts("relay", 5) else { return };
     // No other host has the head at this address.

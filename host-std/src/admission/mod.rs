@@ -7,7 +7,6 @@
 //! | `--listen`, `--munge` | rank | besides, a credential of munge of this user or root | the same, 64 verifications at once |
 //! | `--pmi-port`, loopback | rank that was started | user of the socket, and the process that holds it | 64 at once and one for each rank, 5 s |
 //! | `--websocket` | page | origin, token of the URL, and user or secret as for `--listen` | 64 at once, 5 s |
-//! | relay of a host, loopback | node server | user of the socket | as carried connections allow |
 //! | PMIx | rank | user of the socket, and the process that holds it | as open files allow, 5 s |
 //! | PMIx | tool | user of the socket | as open files allow, 5 s |
 //! | node servers | node server | both sides prove the key of the run | 64 at once, or one for each host; 5 s |

@@ -29,8 +29,8 @@ use crate::launch::signal::Ignored;
 use crate::launch::start::trampoline::{self, TRAMPOLINE};
 use crate::node;
 use crate::nodes::names::server as name_server;
-use crate::nodes::starter::{NODE, RELAY};
-use crate::nodes::{node as node_server, relay};
+use crate::nodes::node as node_server;
+use crate::nodes::starter::NODE;
 use crate::run::RunEnd;
 use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
 use clap::{Arg, Command};
@@ -96,7 +96,6 @@ pub(crate) const COMMANDS: &[Subcommand] = &[
     },
     Subcommand { name: "version", define: define_version, run: version },
     Subcommand { name: NODE, define: node_server::define, run: serve_node },
-    Subcommand { name: RELAY, define: relay::define, run: relay::run },
     Subcommand { name: DEMO_RANK, define: || hidden(DEMO_RANK), run: demo_rank },
     Subcommand { name: GUARD, define: || hidden(GUARD), run: survivors::run },
     Subcommand { name: TRAMPOLINE, define: || hidden(TRAMPOLINE), run: trampoline::run },

@@ -7,7 +7,6 @@ use super::{Node, earlier, pages, requests, spawned_jobs};
 use crate::clock;
 use crate::link::ToOwnNode;
 use crate::nodes::message::{FailedRanks, FenceNumber, RankEnded, ToNode, ToRun};
-use crate::nodes::network::delegation;
 use crate::nodes::node_report::ReportRequest;
 use crate::operation::{OperationReply, OperationRequest};
 use crate::poller::{Poller, Token};
@@ -283,14 +282,7 @@ fn with_input(
 /// Serves a connection to another node.
 pub(super) fn serve_network(node: &mut Node, token: Token) -> io::Result<()> {
     let Some(network) = node.uplink.link.network() else { return Ok(()) };
-    match token {
-        Token::NodeListen => network.accept(&node.poller),
-        Token::Node(number) => network.ready(number, &node.poller),
-        Token::StarterOutput(_) | Token::StarterInput(_) | Token::StarterExit(_) => {
-            delegation::ready(network, token, &node.poller)
-        }
-        _ => Ok(()),
-    }
+    network.ready(token, &node.poller)
 }
 
 /// Continues the input of the ranks of this node.

@@ -341,7 +341,9 @@ impl Node {
                 | Token::Node(_)
                 | Token::StarterOutput(_)
                 | Token::StarterInput(_)
-                | Token::StarterExit(_) => exchange::serve_network(self, token)?,
+                | Token::StarterExit(_)
+                | Token::StarterRelay(_)
+                | Token::HeadRelay => exchange::serve_network(self, token)?,
                 Token::NodeInput => exchange::feed_readers(self)?,
                 Token::Credential => self.handle_verdict(),
                 Token::FileAlert => file_monitors::handle_alert(&mut self.pmix_requests()),

@@ -87,7 +87,7 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: 
         Ok(config) => config,
         Err(what) => return waiting.fail(what),
     };
-    let starters = u32::try_from(delegation::starter_count(&waiting.network)).unwrap_or(u32::MAX);
+    let starters = u32::try_from(delegation::files_as_ranks(&waiting.network)).unwrap_or(u32::MAX);
     let others =
         CONNECTIONS.saturating_add(starters).saturating_add(listeners::open_files(&config));
     let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
@@ -321,5 +321,5 @@ fn readers(ranks: impl Iterator<Item = u32>) -> StdinTo {
 }
 
 /// Number of connections to other nodes that have room: the parent, the children, and those that are not
-/// authenticated. Starters of further nodes have as many files as a rank.
+/// authenticated.
 const CONNECTIONS: u32 = 64;

@@ -8,20 +8,22 @@ use crate::clock;
 use crate::poller::{Interest, Poller, Token};
 use crate::random::random;
 use crate::server::listen::keep_alive;
+use pmi_std::Stream;
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_tcp_nodelay, set_tcp_user_timeout};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::sockopt::{set_tcp_nodelay, set_tcp_user_timeout, socket_error};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, getpeername, socket_with};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Connection to another node server.
+/// Connection to another node server: one of TCP, or one end of a pair whose other end a
+/// [relay](super::relay) has. What TCP alone has does nothing for the latter.
 #[derive(Debug)]
 pub(super) struct Edge {
-    stream: TcpStream,
-    /// Address of the other end.
-    pub(super) peer: SocketAddr,
+    stream: Stream,
+    /// The other end, for messages.
+    pub(super) peer: String,
     state: EdgeState,
     /// Bytes that the socket has not taken, after `sent` that it has.
     output: Vec<u8>,
@@ -83,14 +85,14 @@ pub(super) enum EdgeProgress {
 }
 
 impl Edge {
-    /// Takes a connection that was accepted by a [prepared](prepare) socket, and begins the handshake: with
-    /// the key `plain` and no encryption, or else with one that [`read`](Self::read) finds.
+    /// Takes a connection that was accepted, for TCP by a [prepared](prepare) socket, and begins the
+    /// handshake: with the key `plain` and no encryption, or else with one that [`read`](Self::read) finds.
     pub(super) fn accepted(
-        stream: TcpStream,
-        peer: SocketAddr,
+        stream: impl Into<Stream>,
+        peer: String,
         plain: Option<&LinkKey>,
     ) -> io::Result<Self> {
-        let mut edge = Self::new(stream, peer, Handshake::acceptor(plain, random()?));
+        let mut edge = Self::new(stream.into(), peer, Handshake::acceptor(plain, random()?));
         // The socket has room for that; a connection that is lost already is reported when it is read.
         let _ = edge.flush();
         Ok(edge)
@@ -100,26 +102,21 @@ impl Edge {
     ///
     /// # Errors
     ///
-    /// Errors of the system; some of the connection itself are reported later, by [`read`](Self::read).
+    /// Those of [`dial`].
     pub(super) fn connect(
         peer: SocketAddr,
         (key, timeout): (KnownKey, Duration),
     ) -> io::Result<Self> {
-        let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-        let is_connecting = match connect(&socket, &peer) {
-            Ok(()) => false,
-            Err(Errno::INPROGRESS) => true,
-            Err(error) => return Err(error.into()),
-        };
-        let stream = TcpStream::from(socket);
-        prepare(&stream, timeout)?;
-        let edge = Self::new(stream, peer, Handshake::initiator(key, random()?));
-        Ok(Self { is_connecting, ..edge })
+        Self::initiated(dial(peer, timeout)?, peer.to_string(), key)
     }
 
-    fn new(stream: TcpStream, peer: SocketAddr, handshake: Handshake) -> Self {
+    /// Takes a connection that this side makes, and which need not be established.
+    pub(super) fn initiated(stream: Stream, peer: String, key: KnownKey) -> io::Result<Self> {
+        let edge = Self::new(stream, peer, Handshake::initiator(key, random()?));
+        Ok(Self { is_connecting: true, ..edge })
+    }
+
+    fn new(stream: Stream, peer: String, handshake: Handshake) -> Self {
         let mut edge = Self {
             stream,
             peer,
@@ -137,8 +134,15 @@ impl Edge {
     }
 
     /// Address of this end.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system, and `AddrNotAvailable` unless this is a connection of TCP.
     pub(super) fn local_address(&self) -> io::Result<SocketAddr> {
-        self.stream.local_addr()
+        match &self.stream {
+            Stream::Tcp(stream) => stream.local_addr(),
+            _ => Err(ErrorKind::AddrNotAvailable.into()),
+        }
     }
 
     /// Keeps the connection for as long as both processes do: one that is stopped reads nothing, and from
@@ -198,15 +202,13 @@ impl Edge {
         mut handle: impl FnMut(&[u8]) -> Result<(), EdgeError>,
     ) -> Result<EdgeProgress, EdgeError> {
         if self.is_connecting {
-            if let Some(error) = self.stream.take_error()? {
-                return Err(error.into());
-            }
-            self.is_connecting = self.stream.peer_addr().is_err();
+            socket_error(&self.stream).and_then(|state| state).map_err(io::Error::from)?;
+            self.is_connecting = getpeername(&self.stream).is_err();
             if self.is_connecting {
                 return Ok(EdgeProgress::Waiting);
             }
         }
-        let len_bytes = match (&self.stream).read(scratch) {
+        let len_bytes = match self.stream.read(scratch) {
             Ok(0) if !self.is_established() => return Err(EdgeError::ClosedEarly),
             Ok(0) => return Err(EdgeError::Closed),
             Ok(len_bytes) => len_bytes,
@@ -270,7 +272,7 @@ impl Edge {
     /// Errors of the system; the connection is to be closed.
     pub(super) fn flush(&mut self) -> Result<(), EdgeError> {
         while !self.is_connecting && self.sent < self.output.len() {
-            match (&self.stream).write(&self.output[self.sent..]) {
+            match self.stream.write(&self.output[self.sent..]) {
                 Ok(0) => return Err(EdgeError::Closed),
                 Ok(sent) => self.sent += sent,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -307,6 +309,23 @@ impl Edge {
     }
 }
 
+/// Begins to connect to `peer` over TCP, by a [prepared](prepare) socket.
+///
+/// # Errors
+///
+/// Errors of the system; some of the connection itself are reported when it is used.
+pub(super) fn dial(peer: SocketAddr, timeout: Duration) -> io::Result<Stream> {
+    let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &peer) {
+        Ok(()) | Err(Errno::INPROGRESS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    prepare(&socket, timeout)?;
+    Ok(TcpStream::from(socket).into())
+}
+
 /// Prepares a socket of a connection, or one that listens, whose connections inherit its options: no delay of
 /// small messages, and an end of the connection when the other machine has been silent for `timeout`, whether
 /// anything was sent to it or not. Until it is [kept](Edge::keep), it ends as well when the other process has
@@ -333,7 +352,6 @@ mod tests {
     use super::*;
     use crate::admission::Policy;
     use crate::server::listen::Listener;
-    use pmi_std::Stream;
     use rustix::net::sockopt;
     use std::net::TcpListener;
 
@@ -345,7 +363,7 @@ mod tests {
         let initiator = Edge::connect(address, (key, TIMEOUT)).unwrap();
         let (stream, from) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        [initiator, Edge::accepted(stream, from, None).unwrap()]
+        [initiator, Edge::accepted(stream, from.to_string(), None).unwrap()]
     }
 
     /// Finds the key of an attachment, whichever node names it.
@@ -429,7 +447,7 @@ mod tests {
         let initiator = Edge::connect(listener.local_addr().unwrap(), (known, second)).unwrap();
         let (stream, from) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let mut edges = [initiator, Edge::accepted(stream, from, Some(&key)).unwrap()];
+        let mut edges = [initiator, Edge::accepted(stream, from.to_string(), Some(&key)).unwrap()];
         let mut received = [const { Vec::new() }; 2];
         drive(&mut edges, &key, &mut received, |edges, _| edges.iter().all(Edge::is_established))
             .unwrap();

@@ -244,6 +244,7 @@ pub(super) mod tests {
                 words: vec!["ssh".to_owned()],
                 nodes: vec![9],
                 sends_program: true,
+                is_relayed: true,
                 is_srun: true,
                 key: Some(LinkKey::generate().unwrap()),
             }),

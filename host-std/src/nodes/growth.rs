@@ -13,7 +13,6 @@ use crate::settings::NodeSettings;
 use pmi_tree::NodeId;
 use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// The starter of a run, for further hosts.
@@ -23,7 +22,6 @@ pub(super) struct HostStarter {
     /// Words of a node server.
     pub(super) words: Vec<String>,
     keys: StartKeys,
-    pub(super) relay_to: Option<SocketAddr>,
     pub(super) settings: NodeSettings,
     /// Hosts that are being added for a spawn.
     growth: Option<HostGrowth>,
@@ -38,19 +36,9 @@ impl HostStarter {
     pub(super) fn new(
         (starter, words): (Starter, Vec<String>),
         keys: StartKeys,
-        relay_to: Option<SocketAddr>,
         settings: NodeSettings,
     ) -> Self {
-        Self {
-            starter,
-            words,
-            keys,
-            relay_to,
-            settings,
-            growth: None,
-            late: Vec::new(),
-            failed: Vec::new(),
-        }
+        Self { starter, words, keys, settings, growth: None, late: Vec::new(), failed: Vec::new() }
     }
 
     /// Time of the next decision about hosts that are being added, without an event.
@@ -171,12 +159,12 @@ impl NodeServers {
 
     /// Starts node servers on further hosts, which are candidates for the tree.
     fn start_further(&mut self, names: &[String]) -> Result<Vec<StarterHost>, String> {
-        let HostStarter { starter, words, keys, relay_to, settings, .. } = &self.for_hosts;
+        let HostStarter { starter, words, keys, settings, .. } = &self.for_hosts;
         let mut hosts = StarterHost::all(names, settings, |name| std::env::var(name).ok());
         let first = self.network.propose(names);
         hosts.iter_mut().for_each(|host| host.node += first - 1);
         let is_staged = settings.staging.has_launcher;
-        let node = NodeCommand { words, is_staged, relay_to: *relay_to };
+        let node = NodeCommand { words, is_staged, is_relayed: settings.links.is_relayed };
         let mut commands = starter.commands(&hosts, &node)?;
         for (key, nodes) in keys.assign(&hosts, &mut commands) {
             self.network.expect(&key, &nodes);

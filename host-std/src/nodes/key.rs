@@ -313,6 +313,7 @@ mod tests {
             words: Vec::new(),
             nodes: nodes.to_vec(),
             sends_program: false,
+            is_relayed: false,
             is_srun: false,
             key: None,
         };

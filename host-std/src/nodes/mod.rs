@@ -16,7 +16,7 @@
 //! awake      clock that stands still while this process is stopped
 //! clock      difference between the clocks of two nodes
 //! check      'pmi-host doctor --hosts'
-//! relay      connections of a host that does not reach the head
+//! relay      connections of a host that does not reach the head, over the pipes of its starter
 //! names      server of published names for several launchers
 //! addresses  addresses and ports of this machine
 //! ```
@@ -40,7 +40,7 @@ pub(crate) mod node;
 pub(crate) mod node_report;
 mod peer_host;
 mod record;
-pub(crate) mod relay;
+mod relay;
 pub(crate) mod spawn_message;
 pub(crate) mod stage;
 pub(crate) mod start;

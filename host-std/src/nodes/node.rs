@@ -3,8 +3,8 @@
 use super::check;
 use super::greeting::NodeTask;
 use super::key::RunKey;
-use super::network::{Network, NetworkEvent, NodeNames, delegation};
-use super::relay;
+use super::network::head_route::HeadRoute;
+use super::network::{Network, NetworkEvent, NodeNames};
 use super::starter::NODE;
 use crate::clock;
 use crate::launch::null_device;
@@ -17,7 +17,7 @@ use pmi_host_base::user_file;
 use rustix::fd::OwnedFd;
 use std::ffi::OsString;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -44,19 +44,11 @@ pub(crate) fn define() -> Command {
                 .help("ports at which other nodes connect to this one"),
         )
         .arg(
-            Arg::new(ADDRESS)
-                .long(ADDRESS)
-                .value_name("ADDRESS")
-                .value_parser(clap::value_parser!(IpAddr))
-                .help("address at which other nodes connect to this one"),
-        )
-        .arg(
             Arg::new(RELAYED)
                 .long(RELAYED)
                 .action(ArgAction::SetTrue)
                 .help("connect over standard input and output if no address answers"),
         )
-        .arg(Arg::new(OVER_RELAY).long(OVER_RELAY).action(ArgAction::SetTrue).hide(true))
         .arg(
             Arg::new(KEY)
                 .long(KEY)
@@ -108,21 +100,8 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
             return complain(&why, FAILED);
         }
     };
-    let address = matches.get_one::<IpAddr>(ADDRESS).copied();
-    let is_relayed = matches.get_flag(OVER_RELAY);
-    let served = match addresses.first() {
-        Some(head) if matches.get_flag(RELAYED) && !relay::reaches(&addresses) => {
-            let mut options = Vec::new();
-            let ports = ports.map(|ports| ports.to_string());
-            for (option, value) in [(NAME, name), (PORTS, ports)] {
-                options.extend(value.into_iter().flat_map(|value| [format!("--{option}"), value]));
-            }
-            options.extend(key.is_plain().then(|| format!("--{PLAIN}")));
-            relay::serve_host(&key, *head, &options)
-        }
-        _ => serve(key, addresses, NodeNames { name, address, ports, is_relayed }, serve_job),
-    };
-    match served {
+    let may_be_relayed = matches.get_flag(RELAYED);
+    match serve(key, (addresses, may_be_relayed), NodeNames { name, ports }, serve_job) {
         Ok(code) => code,
         Err(error) => complain(&format_args!("the node server cannot go on ({error})"), FAILED),
     }
@@ -130,14 +109,15 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
 
 fn serve(
     key: RunKey,
-    addresses: Vec<SocketAddr>,
+    (head, may_be_relayed): (Vec<SocketAddr>, bool),
     names: NodeNames,
     serve_job: ServeJob,
 ) -> io::Result<ExitCode> {
     // First of all, so that it has one digit: a shell can name no other.
     let link = null_device::open()?;
     let mut poller = Poller::new()?;
-    let mut network = Network::of_node(key, addresses, names, &poller)?;
+    let route = HeadRoute::find(head, may_be_relayed, &poller)?;
+    let mut network = Network::of_node(key, route, names, &poller)?;
     loop {
         match next_event(&mut network, &mut poller)? {
             NetworkEvent::Placed(place) => {
@@ -172,14 +152,7 @@ pub(crate) fn next_event(network: &mut Network, poller: &mut Poller) -> io::Resu
 /// Handles everything that is ready at the connections of a node server.
 pub(super) fn turn(network: &mut Network, ready: &[Token], poller: &Poller) -> io::Result<()> {
     for token in ready {
-        match *token {
-            Token::NodeListen => network.accept(poller)?,
-            Token::Node(number) => network.ready(number, poller)?,
-            Token::StarterOutput(_) | Token::StarterInput(_) | Token::StarterExit(_) => {
-                delegation::ready(network, *token, poller)?;
-            }
-            _ => {}
-        }
+        network.ready(*token, poller)?;
     }
     network.tick(clock::now(), poller)
 }
@@ -189,8 +162,4 @@ const NAME: &str = "name";
 const KEY: &str = "key";
 const PORTS: &str = "ports";
 const PLAIN: &str = "plain";
-const ADDRESS: &str = "address";
 const RELAYED: &str = "relayed";
-
-/// Option of a node server whose connections to the head go through its relay.
-pub(super) const OVER_RELAY: &str = "over-relay";

@@ -2,7 +2,7 @@
 //! probes in turn, whether the process runs or is stopped.
 
 use nix::libc::{self, c_void, socklen_t};
-use rustix::fd::AsRawFd;
+use rustix::fd::{AsFd, AsRawFd};
 use std::io;
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ impl ReceivedSegments {
     ///
     /// Errors of the system; [`io::ErrorKind::Unsupported`] if it counts no segments (before Linux 4.2).
     #[allow(unsafe_code, reason = "no function of a library reads this option")]
-    pub(super) fn of(socket: &impl AsRawFd) -> io::Result<Self> {
+    pub(super) fn of(socket: impl AsFd) -> io::Result<Self> {
         let mut facts = [0_u8; FACTS_BYTES];
         let mut len_bytes = socklen_t::try_from(facts.len()).unwrap_or_default();
         let to = facts.as_mut_ptr().cast::<c_void>();
         // SAFETY: the call writes `len_bytes` bytes at most, which `facts` has, and then their number.
         let result = unsafe {
-            let socket = socket.as_raw_fd();
+            let socket = socket.as_fd().as_raw_fd();
             libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut len_bytes)
         };
         if result != 0 {
@@ -79,6 +79,6 @@ mod tests {
 
     #[test]
     fn descriptor_without_a_connection_is_an_error() {
-        assert!(ReceivedSegments::of(&io::stdin()).is_err());
+        assert!(ReceivedSegments::of(io::stdin()).is_err());
     }
 }

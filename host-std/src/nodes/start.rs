@@ -10,7 +10,7 @@ use super::network::{Network, NetworkEvent, delegation};
 use super::start_progress::{FailedStarts, PresentNodes, StartProgress};
 use super::starter::delegation::DelegatedStarts;
 use super::starter::pool::{StarterEnd, StarterPool};
-use super::starter::{NodeCommand, Starter, StarterHost, node_words};
+use super::starter::{NodeCommand, RELAYED_FILES, Starter, StarterHost, node_words};
 use crate::admission::secret::{GeneratedSecret, SecretUse};
 use crate::cli::hosts::flux_brokers;
 use crate::clock;
@@ -22,7 +22,7 @@ use crate::settings::nodes::{StartSettings, StarterFanout};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Node servers of a run, at the head.
@@ -92,7 +92,10 @@ impl NodeServers {
         task: NodeTask,
         poller: &Poller,
     ) -> Result<Self, String> {
-        let mut limit = DescriptorLimit::new(0, u32::try_from(hosts.len()).unwrap_or(u32::MAX));
+        let is_relayed = settings.links.is_relayed;
+        let files = if is_relayed { RELAYED_FILES } else { 1 };
+        let others = u32::try_from(hosts.len().saturating_mul(files)).unwrap_or(u32::MAX);
+        let mut limit = DescriptorLimit::new(0, others);
         limit.raise_for(FdBudget::default()).map_err(|error| {
             format!(
                 "{} hosts need {} open files and this process may have {}; name fewer hosts or raise \
@@ -112,8 +115,7 @@ impl NodeServers {
         let addresses = HeadAddresses::find(settings.interface.as_deref(), &remote)?;
         let listener = addresses::bind(addresses.bind, settings.ports)?;
         let cannot = |error: io::Error| format!("node servers cannot be started ({error})");
-        let local = listener.address;
-        let port = local.port();
+        let port = listener.address.port();
         let to: Vec<SocketAddr> =
             addresses.reachable.iter().map(|address| SocketAddr::new(*address, port)).collect();
         let words = node_words(&to, settings)?;
@@ -126,16 +128,10 @@ impl NodeServers {
         };
         let key = key.map_err(cannot)?.without_encryption(settings.links.is_plain);
         let is_staged = settings.staging.has_launcher;
-        let relay_to = match local.ip() {
-            _ if !settings.links.is_relayed => None,
-            IpAddr::V4(ip) if ip.is_unspecified() => Some((Ipv4Addr::LOCALHOST, port).into()),
-            IpAddr::V6(ip) if ip.is_unspecified() => Some((Ipv6Addr::LOCALHOST, port).into()),
-            _ => Some(local),
-        };
         // By itself the head does not lead the connections of many hosts through a few.
-        let is_flat = relay_to.is_some() && fanout == StarterFanout::Auto;
+        let is_flat = is_relayed && fanout == StarterFanout::Auto;
         let fanout = if is_flat { StarterFanout::All } else { fanout };
-        let node = NodeCommand { words: &words, is_staged, relay_to };
+        let node = NodeCommand { words: &words, is_staged, is_relayed };
         let mut commands = starter.commands(&hosts, &node)?;
         let names = hosts.iter().map(|host| host.name.clone()).collect();
         let mut roster = Roster::new(names, settings.radix, settings.timeout, task);
@@ -152,7 +148,7 @@ impl NodeServers {
         let network = Network::of_head((key, settings.timeout), listener, roster, poller);
         let patience = (!starter.is_manual()).then(|| clock::now() + settings.start.timeout);
         let settings = settings.clone();
-        let for_hosts = HostStarter::new((starter, words), keys, relay_to, settings);
+        let for_hosts = HostStarter::new((starter, words), keys, settings);
         let mut servers = Self {
             network: network.map_err(cannot)?,
             starters: pool,
@@ -204,10 +200,11 @@ impl NodeServers {
     /// Handles the readiness of a connection or starter.
     pub(crate) fn ready(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
         match token {
-            Token::NodeListen => self.network.accept(poller)?,
-            Token::Node(number) => self.network.ready(number, poller)?,
+            Token::NodeListen | Token::Node(_) => self.network.ready(token, poller)?,
             token => {
-                if let Some(end) = self.starters.ready(token) {
+                let network = &mut self.network;
+                let mut accept = |node| network.accept_relayed(node, poller);
+                if let Some(end) = self.starters.ready(token, &mut accept) {
                     self.handle_end(end);
                 }
             }

@@ -23,7 +23,6 @@ use clap::{Arg, Command};
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::exit::{FAILED, complain, line, print, refuse};
 use pmi_host_base::usage::UsageError;
-use pmi_std::Stream;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -194,12 +193,11 @@ impl NameServer {
     fn accept(&mut self) -> io::Result<()> {
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(arrival) = self.listener.accept(&self.poller)? else { break };
-            let Stream::Tcp(stream) = arrival.stream else { continue };
             for surplus in self.pending.surplus(PENDING_MAX) {
                 self.close(surplus, &EdgeError::Protocol(EVICTED));
             }
             // A connection that is closed already is no fault of this side.
-            let Ok(edge) = Edge::accepted(stream, arrival.from, None) else {
+            let Ok(edge) = Edge::accepted(arrival.stream, arrival.from.to_string(), None) else {
                 continue;
             };
             let number = self.next;

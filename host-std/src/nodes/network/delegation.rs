@@ -3,19 +3,21 @@
 //! It is a connection of its own, since that of the tree carries frames only. When it is lost, the node ends
 //! those of its starters whose nodes have not connected, and the head starts these nodes itself.
 
-use super::super::edge::{Edge, EdgeError};
+use super::super::edge::EdgeError;
 use super::super::greeting::NodeGreeting;
 use super::super::key::LinkKey;
 use super::super::record::CONTENT_MAX;
 use super::super::starter::StarterCommand;
 use super::super::starter::pool::{StarterEnd, StarterPool};
 use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, NodeLink, NodeSide};
+use crate::clock;
 use crate::launch::start::descriptors::DescriptorLimit;
 use crate::poller::{Poller, Token};
 use pmi_tree::NodeId;
 use rustix::process::Signal;
 use std::io;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Hands a command to `node`, at the head. Returns false if the node is not ready for that.
 pub(crate) fn delegate(network: &mut Network, node: u32, command: &StarterCommand) -> bool {
@@ -76,24 +78,21 @@ pub(super) fn handle_request(
 
 /// Connects this node server to the head for nodes to start.
 pub(super) fn request(network: &mut Network, poller: &Poller) -> io::Result<()> {
-    let NetworkSide::Node(side) = &network.side else { return Ok(()) };
-    let Some(address) = side.head.get(side.tried.saturating_sub(1)).copied() else {
-        return Ok(());
-    };
+    let NetworkSide::Node(side) = &mut network.side else { return Ok(()) };
     let place = side.place.as_ref().map(|place| place.node);
     let key = place.and_then(|node| network.keys.to_ancestor(node, NodeId::HEAD.0));
     // Without this connection, its nodes do not join, and the head reports them.
-    let connected = key.map(|key| Edge::connect(address, (key, network.timeout)));
+    let connected = key.map(|key| side.route.connect(key, network.timeout));
     let Some(Ok(edge)) = connected else { return Ok(()) };
     let number = network.add(edge, LinkState::Requesting, Some(HANDSHAKE_WITHIN));
     network.watch(number, poller)
 }
 
-/// Number of starters of this node server, each of which takes two open files.
-pub(crate) fn starter_count(network: &Network) -> usize {
+/// Number of ranks that need as many open files as the starters of this node server.
+pub(crate) fn files_as_ranks(network: &Network) -> usize {
     match &network.side {
         NetworkSide::Head(_) => 0,
-        NetworkSide::Node(side) => side.starters.as_ref().map_or(0, StarterPool::count),
+        NetworkSide::Node(side) => side.starters.as_ref().map_or(0, StarterPool::files_as_ranks),
     }
 }
 
@@ -106,14 +105,10 @@ pub(super) fn deadline(network: &Network) -> Option<Instant> {
 }
 
 /// Adds a command of the head.
-pub(super) fn add_starter(network: &mut Network, mut command: StarterCommand) {
+pub(super) fn add_starter(network: &mut Network, command: StarterCommand) {
     // Without encryption, starters hand over the key of the run, which the head does not send.
     let key_line = network.keys.plain().map(LinkKey::line).unwrap_or_default();
     if let NetworkSide::Node(side) = &mut network.side {
-        // That of this node, if it does not reach the head either.
-        if let Some(head) = side.head.get(side.tried.saturating_sub(1)) {
-            command.relay_to(*head);
-        }
         // The limit of the user is in force.
         let of_user = || StarterPool::new(Vec::new(), key_line, DescriptorLimit::new(0, 0));
         side.starters.get_or_insert_with(of_user).add(command);
@@ -125,10 +120,18 @@ pub(super) fn note_started(network: &mut Network, node: u32) {
     starters(network).into_iter().for_each(|starters| starters.handle_joined(node));
 }
 
-/// Serves a starter of this node server that is ready, and reports its end to the head.
-pub(crate) fn ready(network: &mut Network, token: Token, poller: &Poller) -> io::Result<()> {
-    let Some(starters) = starters(network) else { return Ok(()) };
-    let end = starters.ready(token);
+/// Serves a starter of this node server that is ready, and reports its end to the head; or its own relay.
+pub(super) fn ready(network: &mut Network, token: Token, poller: &Poller) -> io::Result<()> {
+    let timeout = network.timeout;
+    let NetworkSide::Node(side) = &mut network.side else { return Ok(()) };
+    if token == Token::HeadRelay {
+        if let Err(error) = side.route.serve_relay() {
+            network.events.push_back(NetworkEvent::HeadLost { why: error.to_string() });
+        }
+        return Ok(());
+    }
+    let NodeSide { starters: Some(starters), route, .. } = &mut **side else { return Ok(()) };
+    let end = starters.ready(token, &mut |_| route.dial_for_other(timeout));
     report(network, end, poller)
 }
 
@@ -166,9 +169,28 @@ fn starters(network: &mut Network) -> Option<&mut StarterPool> {
     }
 }
 
-/// A node server that ends leaves no starter behind that waits for a host.
+/// A node server that ends leaves no starter behind that waits for a host, and nothing that relays have not
+/// written: its connections are closed already.
 impl Drop for NodeSide {
     fn drop(&mut self) {
-        self.starters.iter_mut().for_each(|starters| starters.signal_awaited(Signal::TERM));
+        let Self { route, starters, .. } = self;
+        starters.iter_mut().for_each(|starters| starters.signal_awaited(Signal::TERM));
+        let mut nowhere = |_| Err(io::ErrorKind::ConnectionRefused.into());
+        let mut serve = || {
+            // That to the head comes first: what it has for other nodes goes to their starters.
+            let has_more = route.serve_relay().unwrap_or(false);
+            let starters = starters.as_mut();
+            starters.is_some_and(|starters| starters.serve_relays(&mut nowhere)) || has_more
+        };
+        let until = clock::now() + TAKEN_WITHIN;
+        while serve() && clock::now() < until {
+            thread::sleep(LOOK);
+        }
     }
 }
+
+/// Longest time for which a node server that ends waits for what is to be taken from it.
+const TAKEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// Interval of looks at that.
+const LOOK: Duration = Duration::from_millis(1);

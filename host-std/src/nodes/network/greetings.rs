@@ -13,27 +13,23 @@ use pmi_tree::{NodeId, TreeConfig, TreeNode};
 use std::io;
 
 impl Network {
-    /// Connects to the next address of the head, if one is left.
+    /// Connects to the head by the next way, if one is left.
     pub(super) fn dial_head(&mut self, poller: &Poller) -> io::Result<()> {
         loop {
             let NetworkSide::Node(side) = &mut self.side else { return Ok(()) };
-            let Some(address) = side.head.get(side.tried).copied() else {
-                let why = format!(
-                    "the head of the run cannot be reached: {}; if a firewall is between, \
-                     '--node-relay' connects over the starter",
-                    side.failures.join("; ")
-                );
+            if !side.route.turn() {
+                let (failures, remedy) = (side.failures.join("; "), side.route.remedy());
+                let why = format!("the head of the run cannot be reached: {failures}{remedy}");
                 self.events.push_back(NetworkEvent::HeadLost { why });
                 return Ok(());
-            };
-            side.tried += 1;
+            }
             let Some(key) = self.keys.to_join() else { return Ok(()) };
-            match Edge::connect(address, (key, self.timeout)) {
+            match side.route.connect(key, self.timeout) {
                 Ok(edge) => {
                     let number = self.add(edge, LinkState::Joining, Some(HANDSHAKE_WITHIN));
                     return self.watch(number, poller);
                 }
-                Err(error) => side.failures.push(format!("{address}: {error}")),
+                Err(error) => side.failures.push(format!("{}: {error}", side.route.name())),
             }
         }
     }
@@ -41,20 +37,18 @@ impl Network {
     /// Connects to an ancestor, which becomes the parent.
     pub(super) fn attach(&mut self, ancestor: u32, poller: &Poller) -> io::Result<()> {
         let key = self.own_number().and_then(|node| self.keys.to_ancestor(node, ancestor));
-        let NetworkSide::Node(side) = &self.side else { return Ok(()) };
+        let NetworkSide::Node(side) = &mut self.side else { return Ok(()) };
         let of_place = |place: &NodePlace| {
             let known = place.ancestors.iter().find(|(node, _)| *node == ancestor);
             known.map(|(_, address)| *address)
         };
-        let address = match ancestor {
-            0 => side.head.get(side.tried.saturating_sub(1)).copied(),
-            _ => side.place.as_ref().and_then(of_place),
+        let address = side.place.as_ref().and_then(of_place);
+        let connected = match (key, address) {
+            (Some(key), _) if ancestor == NodeId::HEAD.0 => side.route.connect(key, self.timeout),
+            (Some(key), Some(address)) => Edge::connect(address, (key, self.timeout)),
+            // An ancestor that is lost when this node gets its place has no address and no key.
+            _ => Err(io::ErrorKind::AddrNotAvailable.into()),
         };
-        // An ancestor that is lost when this node gets its place has no address and no key.
-        let connected = address
-            .zip(key)
-            .ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))
-            .and_then(|(address, key)| Edge::connect(address, (key, self.timeout)));
         match connected {
             Ok(edge) => {
                 let number = self.add(edge, LinkState::Attaching(ancestor), Some(self.timeout));
@@ -121,10 +115,7 @@ impl Network {
         let cannot = |error: io::Error| format!("no port for other nodes can be opened ({error})");
         let link = self.links.all.get(&number).ok_or_else(String::new)?;
         // The address that reaches the head reaches its other nodes too.
-        let address = match side.names.address {
-            Some(address) => address,
-            None => link.edge.local_address().map_err(cannot)?.ip(),
-        };
+        let address = side.route.own_address(&link.edge).map_err(cannot)?;
         let door = side.door.insert(addresses::bind(address, side.names.ports)?);
         Ok(NodeHello {
             name: side.names.name.clone(),
@@ -132,7 +123,7 @@ impl Network {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             architecture: std::env::consts::ARCH.to_owned(),
             address: door.address,
-            is_relayed: side.names.is_relayed,
+            is_relayed: side.route.is_relayed(),
             resources: side.resources.all().clone(),
         })
     }

@@ -4,8 +4,7 @@
 //! owner runs this loop:
 //!
 //! 1. Wait for readiness, or until [`deadline`](Network::deadline).
-//! 2. For [`Token::NodeListen`] call [`accept`](Network::accept), for [`Token::Node`]
-//!    [`ready`](Network::ready), and then in any case [`tick`](Network::tick).
+//! 2. For each token call [`ready`](Network::ready), and then in any case [`tick`](Network::tick).
 //! 3. Handle all events of [`poll_event`](Network::poll_event), send and contribute.
 //! 4. Call [`flush`](Network::flush), which moves the frames of the tree to the sockets.
 //!
@@ -24,6 +23,7 @@
 
 pub(crate) mod delegation;
 mod greetings;
+pub(crate) mod head_route;
 mod keyring;
 mod links;
 pub(crate) mod roster;
@@ -44,6 +44,7 @@ use crate::launch::topology::resources::OwnResources;
 use crate::poller::{Poller, Token};
 use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
 use crate::settings::nodes::PortRange;
+use head_route::HeadRoute;
 use keyring::Keyring;
 use links::{LinkState, Links, NodeLink};
 use pmi_std::Stream;
@@ -53,7 +54,8 @@ use pmi_tree::{
 use roster::Roster;
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -134,25 +136,19 @@ enum NetworkSide {
     Node(Box<NodeSide>),
 }
 
-/// Name and addresses of a node server, from its command line.
+/// Name and ports of a node server, from its command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeNames {
     /// Name of its host, from the starter.
     pub(crate) name: Option<String>,
-    /// Address for other nodes; that of its connection to the head by default.
-    pub(crate) address: Option<IpAddr>,
     /// Ports for other nodes; any by default.
     pub(crate) ports: Option<PortRange>,
-    /// True if its connections to the head go through its starter.
-    pub(crate) is_relayed: bool,
 }
 
 /// State of a node server besides its connections.
 struct NodeSide {
-    /// Addresses of the head, of which the first `tried` were tried.
-    head: Vec<SocketAddr>,
-    tried: usize,
-    /// Reasons why the tried ones failed.
+    route: HeadRoute,
+    /// Reasons why ways to the head have failed.
     failures: Vec<String>,
     names: NodeNames,
     resources: Rc<OwnResources>,
@@ -183,19 +179,17 @@ impl Network {
         Ok(Self { listener: Some(listener), tree: Some(tree), ..network })
     }
 
-    /// Network of a node server, which connects to one of the addresses in `head` by the key that its starter
-    /// has handed over.
+    /// Network of a node server, which connects to the head by the key that its starter has handed over.
     pub(crate) fn of_node(
         key: RunKey,
-        head: Vec<SocketAddr>,
+        route: HeadRoute,
         names: NodeNames,
         poller: &Poller,
     ) -> io::Result<Self> {
         let (failures, early) = (Vec::new(), Vec::new());
-        let (tried, door, place, starters) = (0, None, None, None);
+        let (door, place, starters) = (None, None, None);
         let resources = Rc::default();
-        let side =
-            NodeSide { head, tried, failures, names, resources, door, place, early, starters };
+        let side = NodeSide { route, failures, names, resources, door, place, early, starters };
         let keys = Keyring::of_node(&key);
         let mut network = Self::new((keys, JOIN_WITHIN), NetworkSide::Node(Box::new(side)));
         network.dial_head(poller)?;
@@ -242,32 +236,61 @@ impl Network {
         }
     }
 
+    /// Handles what is ready: the listener, a connection, or at a node server a starter or a relay.
+    pub(crate) fn ready(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
+        match token {
+            Token::NodeListen => self.accept(poller),
+            Token::Node(number) => self.serve(number, poller),
+            token => delegation::ready(self, token, poller),
+        }
+    }
+
     /// Accepts connections of other nodes.
-    pub(crate) fn accept(&mut self, poller: &Poller) -> io::Result<()> {
+    fn accept(&mut self, poller: &Poller) -> io::Result<()> {
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(listener) = &mut self.listener else { break };
             let Some(arrival) = listener.accept(poller)? else { break };
-            let Stream::Tcp(stream) = arrival.stream else { continue };
-            let most = self.roster().map_or(0, |roster| roster.nodes() as usize).max(PENDING_MAX);
-            for surplus in self.links.pending.surplus(most) {
-                let why = EdgeError::Protocol(EVICTED);
-                self.close(surplus, &why, poller)?;
-            }
-            let accepted = Edge::accepted(stream, arrival.from, self.keys.plain());
-            // A connection that is closed already is no fault of this side.
-            if let Ok(edge) = accepted {
-                let number = self.add(edge, LinkState::Accepted, Some(HANDSHAKE_WITHIN));
-                self.links.pending.insert(number, arrival.from.ip(), None);
-                self.watch(number, poller)?;
-            }
+            let (from, source) = (arrival.from.to_string(), arrival.from.ip());
+            self.add_accepted(arrival.stream, (from, source), poller)?;
         }
         Ok(())
     }
 
+    /// Accepts a connection that a host has opened over its starter, which was executed for `node`, and
+    /// returns the end for the relay.
+    pub(crate) fn accept_relayed(&mut self, node: u32, poller: &Poller) -> io::Result<Stream> {
+        let (stream, end) = UnixStream::pair()?;
+        stream.set_nonblocking(true)?;
+        let name = self.roster().map_or("", |roster| roster.name(node));
+        let from = format!("the starter of '{name}'");
+        // Each starter is a source of its own: no connection comes from 100::/64, which discards all.
+        let source = Ipv6Addr::from_bits(1 << 120 | u128::from(node)).into();
+        self.add_accepted(stream.into(), (from, source), poller)?;
+        Ok(end.into())
+    }
+
+    fn add_accepted(
+        &mut self,
+        stream: Stream,
+        (from, source): (String, IpAddr),
+        poller: &Poller,
+    ) -> io::Result<()> {
+        let most = self.roster().map_or(0, |roster| roster.nodes() as usize).max(PENDING_MAX);
+        for surplus in self.links.pending.surplus(most) {
+            let why = EdgeError::Protocol(EVICTED);
+            self.close(surplus, &why, poller)?;
+        }
+        // A connection that is closed already is no fault of this side.
+        let Ok(edge) = Edge::accepted(stream, from, self.keys.plain()) else { return Ok(()) };
+        let number = self.add(edge, LinkState::Accepted, Some(HANDSHAKE_WITHIN));
+        self.links.pending.insert(number, source, None);
+        self.watch(number, poller)
+    }
+
     /// Serves the connection with this number.
-    pub(crate) fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
+    fn serve(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
         let mut contents = Vec::new();
-        let served = self.serve(number, &mut contents);
+        let served = self.read(number, &mut contents);
         if let Ok(EdgeProgress::Established) = served {
             self.links.pending.remove(number);
             self.handle_established(number);
@@ -283,7 +306,7 @@ impl Network {
         self.write(number, poller)
     }
 
-    fn serve(
+    fn read(
         &mut self,
         number: u32,
         contents: &mut Vec<Vec<u8>>,
@@ -367,7 +390,7 @@ impl Network {
 
     /// Next event.
     ///
-    /// Changes after `accept`, `ready`, `tick` and `flush`.
+    /// Changes after `ready`, `tick` and `flush`.
     pub(crate) fn poll_event(&mut self) -> Option<NetworkEvent> {
         self.events.pop_front()
     }
@@ -434,10 +457,10 @@ impl Network {
         }
         self.hosts_seen_at = now;
         for (node, number) in &self.links.members {
-            // A relay on this machine is at the other end, whose answers tell nothing about the host.
+            // Another host may be at the other end, which passes on what a starter there carries.
             let is_relayed = match &self.side {
                 NetworkSide::Head(roster) => roster.is_relayed(*node),
-                NetworkSide::Node(side) => side.names.is_relayed && *node == NodeId::HEAD.0,
+                NetworkSide::Node(_) => false,
             };
             let Some(link) = self.links.all.get_mut(number).filter(|_| !is_relayed) else {
                 continue;
@@ -572,9 +595,9 @@ impl Network {
         let Some(link) = self.links.all.remove(&number) else { return Ok(()) };
         self.links.pending.remove(number);
         match link.state {
-            // The relay of a host looks whether that reaches the head.
+            // A host looks whether it reaches the head.
             LinkState::Accepted if link.edge.was_probed(error) => {}
-            LinkState::Accepted => self.report_rejection(link.edge.peer, error),
+            LinkState::Accepted => self.report_rejection(&link.edge.peer, error),
             LinkState::Joined(node) | LinkState::Placed(node) => {
                 if let NetworkSide::Head(roster) = &mut self.side {
                     roster.leave(node);
@@ -609,7 +632,7 @@ impl Network {
         Ok(())
     }
 
-    fn report_rejection(&mut self, from: SocketAddr, error: &EdgeError) {
+    fn report_rejection(&mut self, from: &str, error: &EdgeError) {
         if let Some(unreported) = self.rejections.next(clock::now()) {
             let more = match unreported {
                 0 => String::new(),

@@ -1,3 +1,4 @@
+use super::head_route::HeadRoute;
 use super::roster::Roster;
 use super::{Network, NetworkEvent, NodeNames};
 use crate::admission::Policy;
@@ -9,7 +10,7 @@ use crate::nodes::greeting::{NodeGreeting, NodeHello, NodeTask};
 use crate::nodes::handshake::{KnownKey, none};
 use crate::nodes::key::{LinkKey, RunKey};
 use crate::nodes::node::turn;
-use crate::poller::{Poller, Token};
+use crate::poller::Poller;
 use pmi_tree::{CollectiveId, Contribution, NodeId, TreeEvent};
 use std::io::Write;
 use std::net::TcpStream;
@@ -36,7 +37,8 @@ impl Pair {
         let (of_head, of_node) = (Poller::new().unwrap(), Poller::new().unwrap());
         let head = Network::of_head((key, timeout), listener, roster, &of_head).unwrap();
         let names = NodeNames { name: Some("n1".into()), ..NodeNames::default() };
-        let node = Network::of_node(copy, vec![address], names, &of_node).unwrap();
+        let route = HeadRoute::find(vec![address], false, &of_node).unwrap();
+        let node = Network::of_node(copy, route, names, &of_node).unwrap();
         Self { key: start, head: (head, of_head), node: (node, of_node) }
     }
 
@@ -111,11 +113,7 @@ fn long_contribution_and_its_result_need_no_timer() {
             poller.wait(Some(clock::now() + within), &mut ready).unwrap();
             for token in ready {
                 *had_events = true;
-                match token {
-                    Token::NodeListen => network.accept(poller).unwrap(),
-                    Token::Node(number) => network.ready(number, poller).unwrap(),
-                    _ => {}
-                }
+                network.ready(token, poller).unwrap();
             }
         }
         idle_rounds = if had_events == [false; 2] { idle_rounds + 1 } else { 0 };
@@ -141,7 +139,7 @@ fn connection_that_is_closed_without_a_byte_is_no_rejection() {
     };
     assert!(report.contains(&format!("from {from} ")), "{report}");
     assert!(!report.contains("were rejected before"), "{report}");
-    assert!(head.links.all.values().all(|link| link.edge.peer != from));
+    assert!(head.links.all.values().all(|link| link.edge.peer != from.to_string()));
 }
 
 #[test]

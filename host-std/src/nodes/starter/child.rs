@@ -32,7 +32,7 @@ impl StarterChild {
     pub(super) fn spawn(
         command: &StarterCommand,
         input: impl AsFd,
-        output: impl AsFd,
+        (output, errors): (impl AsFd, impl AsFd),
     ) -> io::Result<Self> {
         let text = |bytes: Vec<u8>| CString::new(bytes).map_err(|_| ErrorKind::InvalidInput);
         let words = command.words.iter().map(|word| text(word.clone().into_bytes()));
@@ -45,9 +45,8 @@ impl StarterChild {
         let variables = variables.collect::<Result<Vec<_>, _>>()?;
         let mut actions = PosixSpawnFileActions::init()?;
         actions.add_dup2(input.as_fd().as_raw_fd(), 0)?;
-        // Some programs report their failures there, such as the shell of an account that is locked.
         actions.add_dup2(output.as_fd().as_raw_fd(), 1)?;
-        actions.add_dup2(output.as_fd().as_raw_fd(), 2)?;
+        actions.add_dup2(errors.as_fd().as_raw_fd(), 2)?;
         let mut attributes = PosixSpawnAttr::init()?;
         attributes.set_sigmask(&SigSet::empty())?;
         // The runtime of Rust ignores it.

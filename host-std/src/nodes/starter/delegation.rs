@@ -1,6 +1,7 @@
 //! Division of a start: the head starts some hosts, whose node servers start the others.
 
 use super::StarterCommand;
+use crate::nodes::relay::LINKS_MAX;
 use std::collections::BTreeMap;
 
 /// Commands of the head, and those of the nodes that it starts.
@@ -48,6 +49,9 @@ impl StartPlan {
 
 /// Most commands of a node server: each takes two open files until the end of the run, beside those of ranks.
 const EACH_MAX: usize = 128;
+
+/// A node has a connection of the tree to the head, one that replaces it, and one for starts.
+const _: () = assert!(LINKS_MAX >= 3 * (EACH_MAX + 1));
 
 /// Starts that are left to other nodes, until they have succeeded or the head starts the node itself.
 #[derive(Debug, Default)]
@@ -104,6 +108,7 @@ mod tests {
             words: Vec::new(),
             nodes: vec![node],
             sends_program: false,
+            is_relayed: false,
             is_srun: false,
             key: None,
         }

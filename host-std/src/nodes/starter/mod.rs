@@ -73,8 +73,8 @@ pub(crate) struct NodeCommand<'a> {
     pub(crate) words: &'a [String],
     /// True if hosts other than this one receive the program.
     pub(crate) is_staged: bool,
-    /// Address of the head for relays, if hosts that do not reach it connect over their starters.
-    pub(crate) relay_to: Option<SocketAddr>,
+    /// True if hosts that do not reach the head connect over their starters.
+    pub(crate) is_relayed: bool,
 }
 
 /// Command that starts node servers.
@@ -86,6 +86,8 @@ pub(crate) struct StarterCommand {
     pub(crate) nodes: Vec<u32>,
     /// True if it reads this program behind the key on its standard input.
     pub(crate) sends_program: bool,
+    /// True if its standard input and output may carry the connections of its host to the head.
+    pub(crate) is_relayed: bool,
     /// True if it is `srun`, which gets no [options](table::is_option_of_srun) by variables.
     pub(crate) is_srun: bool,
     /// Key that it hands over; `None` for that of the run, without encryption.
@@ -100,22 +102,9 @@ impl StarterCommand {
         StarterEnd { nodes: self.nodes, awaited, how, output }
     }
 
-    /// Has the relay that runs the starter, if there is one, connect to the head at `to`.
-    pub(crate) fn relay_to(&mut self, to: SocketAddr) {
-        let has_relay = self.words.get(1).is_some_and(|word| word == RELAY);
-        if let Some(address) = self.words.get_mut(RELAY_ADDRESS).filter(|_| has_relay) {
-            *address = to.to_string();
-        }
-    }
-
-    /// Its program, for messages: that of the starter, if a relay runs it.
+    /// Its program, for messages.
     fn program(&self) -> &str {
-        let has_relay = self.words.get(1).is_some_and(|word| word == RELAY);
-        let mut words = self.words.iter();
-        if has_relay {
-            words.find(|word| *word == RELAYED_BEHIND);
-        }
-        words.next().map_or("", String::as_str)
+        self.words.first().map_or("", String::as_str)
     }
 }
 
@@ -306,7 +295,7 @@ impl Starter {
                 host.name
             ));
         }
-        let &NodeCommand { words: node, is_staged, relay_to } = node;
+        let &NodeCommand { words: node, is_staged, is_relayed } = node;
         let is_once = matches!(
             self.kind,
             StarterKind::Row(StarterRow { call: StarterCall::Once { .. }, .. })
@@ -314,14 +303,14 @@ impl Starter {
         if is_staged && self.is_manual() {
             return Err(STAGED_BY_HAND.to_owned());
         }
-        if relay_to.is_some() && !self.has_command_for_each() {
+        if is_relayed && !self.has_command_for_each() {
             return Err(RELAYED_BY_EACH.to_owned());
         }
-        let relayed = relay_to.map(|_| [node, &["--relayed".to_owned()]].concat());
+        let relayed = is_relayed.then(|| [node, &["--relayed".to_owned()]].concat());
         let remote = relayed.as_deref().unwrap_or(node);
-        let staged = is_staged.then(|| match relay_to {
-            Some(_) => staging::relayed_words(remote),
-            None => Ok(staging::words(remote)),
+        let staged = is_staged.then(|| match is_relayed {
+            true => staging::relayed_words(remote),
+            false => Ok(staging::words(remote)),
         });
         let staged = staged.transpose()?;
         let remote = staged.as_deref().unwrap_or(remote);
@@ -331,7 +320,7 @@ impl Starter {
         };
         if let StarterKind::Row(row) = self.kind
             && let StarterCall::Once { options, .. } = row.call
-            && relay_to.is_none()
+            && !is_relayed
         {
             let (apart, hosts): (Vec<_>, Vec<_>) =
                 hosts.iter().partition(|host| host.is_apart && host.is_here);
@@ -339,6 +328,7 @@ impl Starter {
                 words: named(host, node),
                 nodes: vec![host.node],
                 sends_program: false,
+                is_relayed: false,
                 is_srun: false,
                 key: None,
             });
@@ -351,11 +341,17 @@ impl Starter {
             if !hosts.is_empty() {
                 let is_srun = row.name == SRUN;
                 let (sends_program, key) = (is_staged, None);
-                commands.push(StarterCommand { words, nodes, sends_program, is_srun, key });
+                commands.push(StarterCommand {
+                    words,
+                    nodes,
+                    sends_program,
+                    is_relayed,
+                    is_srun,
+                    key,
+                });
             }
             return Ok(commands);
         }
-        let own = node.first().map_or("", String::as_str);
         let commands = hosts.iter().map(|host| {
             // Within a batch system, its own starter reaches this host as well.
             let is_direct = host.is_here && (host.is_apart || !is_once)
@@ -368,16 +364,11 @@ impl Starter {
                 StarterKind::Template(words) => fill(words, &host.name, &command)?,
                 StarterKind::Local => command,
             };
-            // A relay sends its own program.
-            let sends_program = is_staged && !is_direct && relay_to.is_none();
-            let words = match relay_to.filter(|_| !is_direct) {
-                Some(to) => [&relay_words(own, to, is_staged)[..], &words].concat(),
-                None => words,
-            };
+            let (nodes, key) = (vec![host.node], None);
+            let (sends_program, is_relayed) = (is_staged && !is_direct, is_relayed && !is_direct);
             let is_srun =
                 !is_direct && matches!(self.kind, StarterKind::Row(row) if row.name == SRUN);
-            let (nodes, key) = (vec![host.node], None);
-            Ok(Some(StarterCommand { words, nodes, sends_program, is_srun, key }))
+            Ok(Some(StarterCommand { words, nodes, sends_program, is_relayed, is_srun, key }))
         });
         commands.filter_map(Result::transpose).collect()
     }
@@ -443,14 +434,6 @@ impl Starter {
     }
 }
 
-/// Words in front of those of a starter, whose relay connects to the head at `to`.
-fn relay_words(own: &str, to: SocketAddr, is_staged: bool) -> Vec<String> {
-    let to = to.to_string();
-    let staged = is_staged.then_some("--send-program");
-    let words = [own, RELAY, "--to", &to].into_iter().chain(staged).chain([RELAYED_BEHIND]);
-    words.map(str::to_owned).collect()
-}
-
 fn of_name(is_chosen: impl Fn(&StarterRow) -> bool) -> Option<StarterKind> {
     ROWS.iter().find(|row| is_chosen(row)).map(StarterKind::Row)
 }
@@ -514,9 +497,6 @@ pub(crate) fn node_words(
 /// Command of the node server.
 pub(crate) const NODE: &str = "node";
 
-/// Command of the relay of a starter.
-pub(crate) const RELAY: &str = "node-relay";
-
 const DEFAULT: &str = "ssh";
 
 /// Number of hosts from which on `ssh` starts the others from [`OWN_HOSTS`] of them: the head starts about 30
@@ -530,11 +510,9 @@ const RELAYED_BY_EACH: &str = "connections are carried by starters with a comman
 const STAGED_BY_HAND: &str = "node servers that are started by hand cannot receive this program; leave \
                               '--stage-launcher' out, or choose another starter";
 
-/// Word between those of a relay and those of its starter.
-const RELAYED_BEHIND: &str = "--";
-
-/// Place of the address among [`relay_words`].
-const RELAY_ADDRESS: usize = 3;
+/// Number of ranks, of four open files each, that need as many as a starter that carries connections: it has
+/// three pipes and its process, its relay three, and each of up to three connections of its node two.
+pub(super) const RELAYED_FILES: usize = 4;
 
 const HOST: &str = "{host}";
 const COMMAND: &str = "{cmd}";

@@ -3,15 +3,17 @@
 use super::child::StarterChild;
 use super::output::OutputTail;
 use super::start::{self, PreparedStarter, StarterInput};
-use super::{StarterCommand, refusal};
+use super::{RELAYED_FILES, StarterCommand, refusal};
 use crate::clock;
 use crate::launch::cleanup::guard::Guard;
 use crate::launch::cleanup::guard_protocol::Guarded;
 use crate::launch::process_handle::ProcessHandle;
 use crate::launch::start::descriptors::DescriptorLimit;
 use crate::nodes::key::LinkKey;
+use crate::nodes::relay::Relay;
 use crate::poller::{Interest, Poller, Token};
 use pmi_host_base::system_file;
+use pmi_std::Stream;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -23,6 +25,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Continues the connection that a host has opened over the starter that was executed for this node.
+pub(crate) type ContinueFor<'a> = &'a mut dyn FnMut(u32) -> io::Result<Stream>;
+
 /// Starters of a run.
 pub(crate) struct StarterPool {
     waiting: VecDeque<StarterCommand>,
@@ -33,6 +38,8 @@ pub(crate) struct StarterPool {
     /// True once starters were told to end: none is executed again.
     is_ending: bool,
     running: BTreeMap<u32, RunningStarter>,
+    /// Connections of hosts over their starters, which may have ended.
+    relays: BTreeMap<u32, Relay>,
     /// Number of the next starter.
     next: u32,
     /// Key of a run without encryption, for standard input.
@@ -53,7 +60,7 @@ struct RunningStarter {
     _handle: ProcessHandle,
     /// What follows the key on its standard input; `None` once all was written, or the other end is closed.
     input: Option<StarterInput>,
-    /// Its standard output and error; `None` once both are closed.
+    /// Its standard error, and its standard output unless a relay has that; `None` once it is closed.
     output: Option<File>,
     tail: OutputTail,
     /// Nodes that have not connected.
@@ -87,6 +94,7 @@ impl StarterPool {
             refusals: BTreeMap::new(),
             is_ending: false,
             running: BTreeMap::new(),
+            relays: BTreeMap::new(),
             next: 0,
             key_line,
             program: None,
@@ -151,7 +159,10 @@ impl StarterPool {
                 RunningStarter::new(starter, (child, tail), (number, poller))
             });
             match started {
-                Ok(started) => drop(self.running.insert(number, started)),
+                Ok((started, relay)) => {
+                    self.running.insert(number, started);
+                    self.relays.extend(relay.map(|relay| (number, relay)));
+                }
                 Err(error) => failed.push(command.cannot_start(&error)),
             }
         }
@@ -187,20 +198,51 @@ impl StarterPool {
         }
     }
 
-    /// Serves the starter of `token`: its output, its input or its end, which is returned.
-    pub(crate) fn ready(&mut self, token: Token) -> Option<StarterEnd> {
-        let (Token::StarterOutput(number)
-        | Token::StarterInput(number)
-        | Token::StarterExit(number)) = token
-        else {
-            return None;
-        };
+    /// Serves the starter of `token`: its output, its input, the connections of its host, or its end, which
+    /// is returned.
+    pub(crate) fn ready(
+        &mut self,
+        token: Token,
+        continuing: ContinueFor<'_>,
+    ) -> Option<StarterEnd> {
         match token {
-            Token::StarterExit(_) => return self.handle_exit(number),
-            Token::StarterInput(_) => self.running.get_mut(&number)?.write_input(),
-            _ => self.running.get_mut(&number)?.read_output(),
+            Token::StarterExit(number) => return self.handle_exit(number, continuing),
+            Token::StarterRelay(number) => _ = self.serve_relay(number, continuing),
+            Token::StarterInput(number) => self.running.get_mut(&number)?.write_input(),
+            Token::StarterOutput(number) => self.running.get_mut(&number)?.read_output(),
+            _ => {}
         }
         None
+    }
+
+    /// Serves the connections over a starter, and returns whether anything was ready.
+    fn serve_relay(&mut self, number: u32, continuing: ContinueFor<'_>) -> bool {
+        let Some(relay) = self.relays.get_mut(&number) else { return false };
+        let running = self.running.get_mut(&number);
+        let node = running.as_ref().and_then(|one| one.command.nodes.first().copied());
+        let served = relay.ready(&mut || continuing(node.unwrap_or_default()));
+        let text = relay.take_text();
+        if let Some(one) = running {
+            one.tail.add(&text);
+            if let Err(error) = &served {
+                one.tail.add(format!("\n{error}\n").as_bytes());
+                one.child.signal(Signal::TERM);
+            }
+        }
+        if relay.is_over() {
+            self.relays.remove(&number);
+        }
+        served.unwrap_or(true)
+    }
+
+    /// Serves the connections over all starters, and returns whether there is more to do.
+    pub(crate) fn serve_relays(&mut self, continuing: ContinueFor<'_>) -> bool {
+        let mut has_more = false;
+        for number in Vec::from_iter(self.relays.keys().copied()) {
+            has_more |= self.serve_relay(number, continuing);
+            has_more |= self.relays.get(&number).is_some_and(|relay| !relay.is_done());
+        }
+        has_more
     }
 
     /// Time at which a further command is due, without an event.
@@ -209,13 +251,16 @@ impl StarterPool {
     }
 
     /// Handles the end of the starter with this number.
-    fn handle_exit(&mut self, number: u32) -> Option<StarterEnd> {
+    fn handle_exit(&mut self, number: u32, continuing: ContinueFor<'_>) -> Option<StarterEnd> {
         let status = self.running.get_mut(&number)?.child.try_wait();
         let status = match status {
             Ok(None) => return None,
             Ok(Some(status)) => Some(status),
             Err(_) => None,
         };
+        while self.relays.get(&number).is_some_and(Relay::has_text) {
+            self.serve_relay(number, continuing);
+        }
         let mut one = self.running.remove(&number)?;
         if let Some(guard) = &self.guard {
             guard.report_end(one.child.pid.as_raw_nonzero().get());
@@ -313,6 +358,11 @@ impl StarterPool {
         self.running.len() + self.waiting.len() + self.refused.len()
     }
 
+    /// Number of ranks that need as many open files as the starters that run or wait.
+    pub(crate) fn files_as_ranks(&self) -> usize {
+        self.count() * if self.relays.is_empty() { 1 } else { RELAYED_FILES }
+    }
+
     /// True if no starter runs or waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.count() == 0
@@ -334,22 +384,28 @@ impl RunningStarter {
         starter: PreparedStarter,
         (child, tail): (StarterChild, OutputTail),
         (number, poller): (u32, &Poller),
-    ) -> io::Result<Self> {
-        let PreparedStarter { command, output, input, .. } = starter;
-        let watch = || -> io::Result<ProcessHandle> {
+    ) -> io::Result<(Self, Option<Relay>)> {
+        let PreparedStarter { command, output, input, channel, .. } = starter;
+        let watch = || -> io::Result<(ProcessHandle, Option<Relay>)> {
             let handle = ProcessHandle::of_child(child.pid)?;
             poller.add(Token::StarterExit(number), &handle, Interest::Read)?;
             poller.add(Token::StarterOutput(number), &output, Interest::Read)?;
             if let Some(input) = &input {
                 poller.add(Token::StarterInput(number), &input.pipe, Interest::Write)?;
             }
-            Ok(handle)
+            let relay = channel.map(|(output, input)| Relay::of_starter(output, input));
+            let relay = relay.transpose()?;
+            if let Some(relay) = &relay {
+                poller.add(Token::StarterRelay(number), relay, Interest::Read)?;
+            }
+            Ok((handle, relay))
         };
         match watch() {
-            Ok(handle) => {
+            Ok((handle, relay)) => {
                 let awaited = command.nodes.clone();
                 let output = Some(File::from(output));
-                Ok(Self { command, child, _handle: handle, input, output, tail, awaited })
+                let one = Self { command, child, _handle: handle, input, output, tail, awaited };
+                Ok((one, relay))
             }
             Err(error) => {
                 child.signal(Signal::KILL);
@@ -415,12 +471,17 @@ mod tests {
 
     fn command(node: u32, words: &[&str]) -> StarterCommand {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        let (nodes, sends_program) = (vec![node], false);
-        StarterCommand { words, nodes, sends_program, is_srun: false, key: None }
+        let (nodes, sends_program, is_relayed) = (vec![node], false, false);
+        StarterCommand { words, nodes, sends_program, is_relayed, is_srun: false, key: None }
     }
 
     fn limit() -> DescriptorLimit {
         DescriptorLimit::new(0, 0)
+    }
+
+    /// No host opens a connection over its starter.
+    fn nowhere(_: u32) -> io::Result<Stream> {
+        Err(ErrorKind::ConnectionRefused.into())
     }
 
     /// Runs the pool until all starters have ended.
@@ -429,7 +490,7 @@ mod tests {
         while !pool.is_empty() {
             poller.wait(None, &mut ready).unwrap();
             for token in &ready {
-                ends.extend(pool.ready(*token));
+                ends.extend(pool.ready(*token, &mut nowhere));
             }
             ends.extend(pool.start_due(poller));
         }
@@ -524,7 +585,7 @@ mod tests {
         let (mut ends, mut ready) = (pool.start_due(poller), Vec::new());
         while !pool.is_empty() {
             poller.wait(pool.deadline(), &mut ready).unwrap();
-            ends.extend(ready.iter().filter_map(|token| pool.ready(*token)));
+            ends.extend(ready.iter().filter_map(|token| pool.ready(*token, &mut nowhere)));
             ends.extend(pool.start_due(poller));
         }
         ends
@@ -564,7 +625,7 @@ mod tests {
         assert!(pool.start_due(&poller).is_empty());
         while pool.deadline().is_none() {
             poller.wait(None, &mut ready).unwrap();
-            assert!(ready.iter().all(|token| pool.ready(*token).is_none()));
+            assert!(ready.iter().all(|token| pool.ready(*token, &mut nowhere).is_none()));
         }
         assert_eq!((pool.count(), pool.is_empty()), (1, false));
         pool.signal(Signal::TERM);
@@ -586,7 +647,7 @@ mod tests {
         assert!(pool.start_due(&poller).is_empty());
         while pool.output_of(1).is_none() {
             poller.wait(None, &mut ready).unwrap();
-            ready.iter().for_each(|token| _ = pool.ready(*token));
+            ready.iter().for_each(|token| _ = pool.ready(*token, &mut nowhere));
         }
         pool.signal(Signal::TERM);
         let ends = finish(&mut pool, &mut poller);

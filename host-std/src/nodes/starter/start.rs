@@ -22,10 +22,14 @@ pub(super) struct PreparedStarter {
     pub(super) command: StarterCommand,
     /// What follows the key on its standard input.
     pub(super) input: Option<StarterInput>,
-    /// Its standard output and error, which do not block here.
+    /// Its standard error, which does not block here, and its standard output unless that is the channel.
     pub(super) output: OwnedFd,
+    /// Its standard output, and its standard input behind the key and the program, if they carry connections.
+    pub(super) channel: Option<(OwnedFd, OwnedFd)>,
     their_input: OwnedFd,
     pub(super) their_output: OwnedFd,
+    /// Its end of the channel.
+    their_channel: Option<OwnedFd>,
 }
 
 /// This program, as far as it was not written to the standard input of a starter.
@@ -48,17 +52,25 @@ impl PreparedStarter {
         let (their_input, mut key) = io::pipe()?;
         // The pipe is empty, so the key fits.
         key.write_all(key_line.as_bytes())?;
+        let channel = command.is_relayed.then(|| -> io::Result<_> {
+            let (output, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+            Ok(((output, key.try_clone()?.into()), theirs))
+        });
+        let (channel, their_channel) = channel.transpose()?.unzip();
         let input = program.map(|program| -> io::Result<StarterInput> {
             let pipe = File::from(OwnedFd::from(key));
             stop_blocking(&pipe)?;
             Ok(StarterInput { pipe, program, written: 0 })
         });
         let (input, their_input) = (input.transpose()?, their_input.into());
-        Ok(Self { command, input, output, their_input, their_output })
+        Ok(Self { command, input, output, channel, their_input, their_output, their_channel })
     }
 
     fn spawn(&self) -> io::Result<StarterChild> {
-        StarterChild::spawn(&self.command, &self.their_input, &self.their_output)
+        // Some programs report their failures on standard output, such as the shell of an account that is
+        // locked.
+        let output = self.their_channel.as_ref().unwrap_or(&self.their_output);
+        StarterChild::spawn(&self.command, &self.their_input, (output, &self.their_output))
     }
 }
 

@@ -197,13 +197,9 @@ fn many_hosts_of_ssh_are_started_in_two_levels() {
 }
 
 #[test]
-fn relay_runs_the_starter_of_each_host_but_this_one() {
+fn starter_of_each_host_but_this_one_may_carry_its_connections() {
     let words = ["/p", "node"].map(str::to_owned);
-    let relayed = NodeCommand {
-        words: &words,
-        relay_to: Some("127.0.0.1:9".parse().unwrap()),
-        ..NodeCommand::default()
-    };
+    let relayed = NodeCommand { words: &words, is_relayed: true, ..NodeCommand::default() };
     let host = |node, name: &str, is_here| StarterHost {
         node,
         name: name.to_owned(),
@@ -214,27 +210,20 @@ fn relay_runs_the_starter_of_each_host_but_this_one() {
     let starter = Starter::of_template("x {host} {cmd}").unwrap();
     let commands = starter.commands(&hosts, &relayed).unwrap();
     let lines: Vec<String> = commands.iter().map(|command| command.words.join(" ")).collect();
-    let first = "/p node-relay --to 127.0.0.1:9 -- x a /p node --relayed --name a";
-    assert_eq!(lines, [first, "/p node --name b"]);
-    let mut delegated = commands[0].clone();
-    delegated.relay_to("192.0.2.1:7".parse().unwrap());
-    assert_eq!(delegated.words.join(" "), first.replace("127.0.0.1:9", "192.0.2.1:7"));
-    // The relay has the program, and the head sends none.
+    assert_eq!(lines, ["x a /p node --relayed --name a", "/p node --name b"]);
+    assert!(commands[0].is_relayed && !commands[1].is_relayed);
     let staged = NodeCommand { is_staged: true, ..relayed };
     let command = &starter.commands(&hosts, &staged).unwrap()[0];
     let line = command.words.join(" ");
-    assert!(!command.sends_program && command.program() == "x", "{command:?}");
-    let first = "/p node-relay --to 127.0.0.1:9 --send-program -- x a sh -c ";
-    assert!(line.starts_with(first) && line.ends_with("node --relayed --name a"), "{line}");
+    assert!(command.sends_program && command.is_relayed, "{command:?}");
+    assert!(line.starts_with("x a sh -c ") && line.ends_with("node --relayed --name a"), "{line}");
     // One call for all hosts has one output, so that each gets its own.
     let srun = chosen(&settings(StarterName::Row("srun")), &[]).unwrap();
     let commands = srun.commands(&hosts, &relayed).unwrap();
     let lines: Vec<String> = commands.iter().map(|command| command.words.join(" ")).collect();
     assert_eq!((lines.len(), commands[1].nodes.as_slice()), (2, &[2][..]));
-    assert!(commands.iter().all(|command| command.is_srun) && !command.is_srun);
-    for (line, host) in lines.iter().zip(["a", "b"]) {
-        let (relay, call) = line.split_once(" -- ").unwrap();
-        assert_eq!(relay, "/p node-relay --to 127.0.0.1:9");
+    assert!(commands.iter().all(|command| command.is_srun && command.is_relayed));
+    for (call, host) in lines.iter().zip(["a", "b"]) {
         assert!(
             call.starts_with("srun ") && call.contains(&format!(" --nodelist={host} ")),
             "{call}"

@@ -331,30 +331,16 @@ fn build_linux() -> Result<Linux, String> {
 }
 
 /// A build of the bare-metal workspace, and the directory it goes to.
-pub(crate) fn image(toolchain: &Toolchain, target: &str) -> (Command, PathBuf) {
-    let (mut cargo, directory) = in_directory(toolchain, target);
-    cargo.args(["--manifest-path", MANIFEST]);
-    (cargo, directory)
-}
-
-/// A build of packages of the main workspace, with the settings of the bare-metal one.
-pub(crate) fn library(toolchain: &Toolchain, target: &str) -> Command {
-    let (mut cargo, _) = in_directory(toolchain, target);
-    let settings = [("OPT_LEVEL", "z"), ("LTO", "true"), ("CODEGEN_UNITS", "1")];
-    cargo.envs(settings.map(|(name, value)| (format!("CARGO_PROFILE_RELEASE_{name}"), value)));
-    cargo
-}
-
-/// A build for a machine without an operating system, and the directory it goes to.
 ///
 /// There is one directory, and for each target one set of flags: cargo compiles `core` once for all builds
 /// that are alike in both and in the settings of the profile.
-fn in_directory(toolchain: &Toolchain, target: &str) -> (Command, PathBuf) {
+pub(crate) fn image(toolchain: &Toolchain, target: &str) -> (Command, PathBuf) {
     let mut cargo = toolchain::build(toolchain, target, "core", "release");
     // Apart from the workspace's own: other flags, other libraries.
     let directory = toolchain::target_directory().join("bare-metal-std");
     cargo.arg("--target-dir").arg(&directory);
     cargo.env("RUSTFLAGS", flags(target)).env("RUSTC_BOOTSTRAP", "1");
+    cargo.args(["--manifest-path", MANIFEST]);
     (cargo, directory)
 }
 

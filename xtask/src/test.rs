@@ -176,7 +176,7 @@ const STEPS: &[CiStep] = &[
         "bare",
         "pmi-core, pmi-link and pmi-client for boards without operating system, and with defmt",
         // Images of other steps have the libraries without logs for the board that is measured.
-        |machine| build_all(board_libraries([BARE_SMALL]), machine),
+        |machine| check_all(board_libraries([BARE_SMALL]), machine),
     )
     .needs(&[Need::Target(BARE), Need::Target(BARE_SMALL)])
     .in_lane(Lane::Others),
@@ -185,7 +185,7 @@ const STEPS: &[CiStep] = &[
     })
     .needs(&[Need::Target(BARE), Need::Qemu("arm"), Need::Clang])
     .in_lane(Lane::Others),
-    step("wasm", "pmi-core and pmi-link for the browser", |machine| WASM_LIBRARY.build(machine))
+    step("wasm", "pmi-core and pmi-link for the browser", |machine| WASM_LIBRARY.check(machine))
         .needs(&[Need::Target(wasm::TARGET)])
         .in_lane(Lane::Others),
     step(
@@ -196,7 +196,7 @@ const STEPS: &[CiStep] = &[
     .needs(bare_metal::NEEDS)
     .in_lane(Lane::Others),
     step("hermit", "the client of pmi-std for a system without Unix sockets", |machine| {
-        HERMIT_LIBRARY.build(machine)
+        HERMIT_LIBRARY.check(machine)
     })
     .needs(&[Need::Target(HERMIT)])
     .in_lane(Lane::Others),
@@ -358,32 +358,31 @@ pub(crate) fn findings(result: Result<Vec<String>, String>) -> Tally {
     tally
 }
 
-/// Libraries of packages that are built for a target.
+/// Libraries of packages that are checked for a target. Nobody runs them, and code would take most of the time.
 struct TargetLibrary {
     target: &'static str,
     packages: &'static [&'static str],
     features: &'static str,
-    /// The build: which crates of the standard library they may use, and with which profile. Where cargo
-    /// builds those, there are no others: a heap creeping in would not compile. Libraries that have this in
-    /// common with a program, and the directory, are not compiled a second time.
-    cargo: fn(&Toolchain, target: &str) -> Command,
+    /// Crates of the standard library that they may use. Where cargo compiles those, there are no others: a heap
+    /// creeping in would not compile.
+    crates: &'static str,
 }
 
 /// Libraries for `boards`, and those with logs for the one that is measured.
 fn board_libraries(
     boards: impl IntoIterator<Item = &'static str>,
 ) -> impl Iterator<Item = TargetLibrary> {
-    let cargo = bare_metal::library;
+    let crates = "core";
     let packages = &["pmi-core", "pmi-link", "pmi-client"];
-    let plain = move |target| TargetLibrary { target, packages, features: "", cargo };
+    let plain = move |target| TargetLibrary { target, packages, features: "", crates };
     let packages = &["pmi-core", "pmi-link", "pmi-smoltcp"];
-    let logging = TargetLibrary { target: BARE, packages, features: DEFMT, cargo };
+    let logging = TargetLibrary { target: BARE, packages, features: DEFMT, crates };
     boards.into_iter().map(plain).chain([logging])
 }
 
-fn build_all(libraries: impl Iterator<Item = TargetLibrary>, machine: &Machine) -> Tally {
+fn check_all(libraries: impl Iterator<Item = TargetLibrary>, machine: &Machine) -> Tally {
     libraries.fold(Tally::default(), |mut tally, library| {
-        tally += library.build(machine);
+        tally += library.check(machine);
         tally
     })
 }
@@ -392,7 +391,7 @@ fn build_all(libraries: impl Iterator<Item = TargetLibrary>, machine: &Machine) 
 pub(crate) fn boards(arguments: &[String]) -> Result<ExitCode, String> {
     let [] = args::flags(arguments, "cargo xtask boards", [])?;
     let machine = Machine::prepare(BOARDS.into_iter().map(Need::Target));
-    let mut total = build_all(board_libraries(BOARDS), &machine);
+    let mut total = check_all(board_libraries(BOARDS), &machine);
     total += bare_metal::rp2040(&machine);
     println!("{total}");
     Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -402,23 +401,18 @@ const HERMIT_LIBRARY: TargetLibrary = TargetLibrary {
     target: HERMIT,
     packages: &["pmi-std"],
     features: "",
-    // Nobody runs it: that it compiles is the test, and optimization would take most of the time.
-    cargo: |choice, target| {
-        let mut cargo = toolchain::build(choice, target, "std,panic_abort", "dev");
-        cargo.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_PROFILE_DEV_PANIC", "abort");
-        cargo
-    },
+    crates: "std,panic_abort",
 };
 
 const WASM_LIBRARY: TargetLibrary = TargetLibrary {
     target: wasm::TARGET,
     packages: &["pmi-core", "pmi-link"],
     features: "",
-    cargo: wasm::library,
+    crates: "core",
 };
 
 impl TargetLibrary {
-    fn build(&self, machine: &Machine) -> Tally {
+    fn check(&self, machine: &Machine) -> Tally {
         tally_of(toolchain::choose(self.target, &machine.facts).map(|choice| {
             println!("compiler: {choice}");
             check(&mut self.command(&choice))
@@ -426,7 +420,9 @@ impl TargetLibrary {
     }
 
     fn command(&self, choice: &Toolchain) -> Command {
-        let mut cargo = (self.cargo)(choice, self.target);
+        // Derive macros are compiled once for these and for the modules.
+        let profile = wasm::PROFILE;
+        let mut cargo = toolchain::cargo(choice, "check", self.target, self.crates, profile);
         cargo.args(["--lib", "--features", self.features]);
         cargo.args(self.packages.iter().flat_map(|package| ["--package", package]));
         cargo

@@ -55,11 +55,6 @@ pub(crate) fn command(choice: &Toolchain, package: &str, feature: Option<&str>) 
     cargo
 }
 
-/// The build of libraries that may use nothing but `core`, the one that modules are built with.
-pub(crate) fn library(choice: &Toolchain, target: &str) -> Command {
-    toolchain::build(choice, target, "core", PROFILE)
-}
-
 fn write(module: &Path, loader: Loader, directory: &Path) -> Result<(), String> {
     let cannot = |error| format!("{}: {error}", directory.display());
     fs::create_dir_all(directory).map_err(cannot)?;
@@ -81,4 +76,4 @@ fn write(module: &Path, loader: Loader, directory: &Path) -> Result<(), String> 
 }
 
 /// Small first, and with the symbols that the JavaScript is made of.
-const PROFILE: &str = "web";
+pub(crate) const PROFILE: &str = "web";

@@ -40,6 +40,7 @@ fn is_unit(word: &str) -> bool {
 fn push_word(normal: &mut String, word: &str, is_number: bool) {
     let mut rest = word;
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let start = start_of_key(&rest[..start], &rest[start..]).unwrap_or(start);
         normal.push_str(&rest[..start]);
         rest = &rest[start..];
         let number = number_at(rest);
@@ -55,6 +56,14 @@ fn push_word(normal: &mut String, word: &str, is_number: bool) {
     normal.push_str(rest);
 }
 
+/// Place of a key of eight hexadecimal digits in front of the first decimal one of them, such as `fd5c2502`.
+fn start_of_key(before: &str, rest: &str) -> Option<usize> {
+    let letters = before.trim_end_matches(|c: char| c.is_ascii_hexdigit()).len();
+    let is_end = |c: char| !c.is_ascii_hexdigit();
+    let len = before.len() - letters + rest.find(is_end).unwrap_or(rest.len());
+    (len == KEY_LEN).then_some(letters)
+}
+
 /// The number at the begin of a text: `17`, `0.5`, `5c2502b8`, `0xff` or `6e-6`.
 fn number_at(text: &str) -> &str {
     let hex = text.strip_prefix("0x").map_or(0, |_| 2);
@@ -68,6 +77,9 @@ fn number_at(text: &str) -> &str {
     text[..end].trim_end_matches('.')
 }
 
+/// Digits of the key in the name of a job.
+const KEY_LEN: usize = 8;
+
 /// Digits of a number that is none of a rank, a count or an exit code.
 const LONG: usize = 4;
 
@@ -79,6 +91,7 @@ mod tests {
     fn numbers_that_differ_between_runs_are_replaced() {
         assert_eq!(normal("rank 1 of 4 (pid 17, sh on n1)"), "rank 1 of 4 (pid #, sh on n1)");
         assert_eq!(normal("kvs_vm_16129_5c2502b8_0 in 0.25 s"), "kvs_vm_#_#_0 in # s");
+        assert_eq!(normal("kvs_vm_16129_cdab02b8_0"), "kvs_vm_#_#_0");
         assert_eq!(normal("after 12 ms, 5 ranks"), "after # ms, 5 ranks");
         assert_eq!(normal("   0  1894  vm   46.9"), "0 # vm #");
         assert_eq!(normal("127.0.0.1:33541"), "#:#");

@@ -358,13 +358,14 @@ pub(crate) fn findings(result: Result<Vec<String>, String>) -> Tally {
     tally
 }
 
-/// Libraries of packages that are checked for a target. Nobody runs them, and code would take most of the time.
+/// Libraries of packages that are checked for a target. Nobody runs them, and code would take most of the
+/// time.
 struct TargetLibrary {
     target: &'static str,
     packages: &'static [&'static str],
     features: &'static str,
-    /// Crates of the standard library that they may use. Where cargo compiles those, there are no others: a heap
-    /// creeping in would not compile.
+    /// Crates of the standard library that they may use. Where cargo compiles those, there are no others: a
+    /// heap creeping in would not compile.
     crates: &'static str,
 }
 

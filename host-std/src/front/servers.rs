@@ -6,7 +6,7 @@ use crate::cli::config::Config;
 use crate::launch::cleanup::guard::Guard;
 use crate::launch::cleanup::guard_protocol::Guarded;
 use crate::launch::plan::job::Plan;
-use crate::launch::plan::user_environment;
+use crate::launch::plan::program_environment;
 use crate::launch::signal::Signals;
 use crate::link::NodeLink;
 use crate::nodes::failed_host::LateHost;
@@ -151,7 +151,7 @@ fn describe(
     // There is no call that only reads it.
     let mask = umask(Mode::empty());
     umask(mask);
-    let of_head = Some(user_environment::for_other_nodes());
+    let of_head = Some(program_environment::for_other_nodes());
     Ok(JobMessage {
         run: config.run.clone(),
         hosts: placed.hosts.clone(),

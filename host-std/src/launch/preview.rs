@@ -4,7 +4,7 @@ use crate::columns;
 use crate::launch::environment::rank_variables::{self, EnvChange};
 use crate::launch::plan::job::{App, JobSpec, Plan, PmixEndpoint};
 use crate::launch::plan::pmix_store;
-use crate::launch::plan::user_environment::{Inherited, Variable};
+use crate::launch::plan::program_environment::{Inherited, Variable};
 use crate::launch::topology::binding::{allowed, shown};
 use crate::launch::topology::resources::OwnResources;
 use crate::placement::PlacedHosts;

@@ -83,8 +83,8 @@ impl UserSignals {
 }
 
 impl Signals {
-    /// Takes over signals as [`new`](Self::new) does, and returns what they were before. Nothing that would be
-    /// left behind exists by then.
+    /// Takes over signals as [`new`](Self::new) does, and returns what they were before. Nothing that would
+    /// be left behind exists by then.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@
 //! processes present at the start are remembered. Their own orphans become children of the launcher too,
 //! and are distinguished from those of ranks by the session, by the mark of the run in the environment,
 //! or by the control group. A process without any of these marks is spared, for it may be the user's. Where
-//! one process serves several runs, those of the others are distinguished in the same way, except by the group,
-//! which has all of them in it.
+//! one process serves several runs, those of the others are distinguished in the same way, except by the
+//! group, which has all of them in it.
 
 use super::cgroup;
 use super::guard_protocol::RUN;

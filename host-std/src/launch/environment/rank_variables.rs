@@ -1,15 +1,15 @@
-//! Variables by which ranks find their servers and their places: the last layer of their environment. Differences
-//! between that and the environment of the launcher, with reasons.
+//! Variables by which ranks find their servers and their places: the last layer of their environment.
+//! Differences between that and the environment of the launcher, with reasons.
 
 use super::other_launchers::{slurm_of_plan, slurm_of_rank, torch_of_plan, torch_of_rank};
 use super::pmix;
 use super::sharing;
 use crate::launch::null_device;
 use crate::launch::plan::job::{App, Endpoint, Plan};
-use crate::launch::plan::protocol_offer::ProtocolOffer;
-use crate::launch::plan::user_environment::{
+use crate::launch::plan::program_environment::{
     Inherited, Owner, ProgramEnvironment, Variable, found_by,
 };
+use crate::launch::plan::protocol_offer::ProtocolOffer;
 use pmi_host_base::env::of_job;
 use pmi_host_base::variables::{self, BY_NODE, MPICH_VERSION, covers, gives_way};
 use pmi_std::env::{PIN_VARIABLE, SNAPSHOT_VARIABLE};

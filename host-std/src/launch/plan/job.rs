@@ -3,8 +3,8 @@
 use super::directives::{DebugHold, JobDirectives};
 use super::local_ranks::LocalRanks;
 use super::pmix_store::{self, StoreOffer};
+use super::program_environment;
 use super::protocol_offer::{ProtocolOffer, Waiting};
-use super::user_environment;
 use crate::launch::topology::binding::Binding;
 use crate::launch::topology::hwloc::TopologyFile;
 use crate::launch::topology::load::are_processors_busy;
@@ -291,7 +291,7 @@ impl Plan {
         let mut parts = self.parts.iter().zip(&self.offer).filter(|(_, offer)| offer.pmix);
         let name = pmix_store::CHOICE;
         let chosen =
-            |part: &App| user_environment::found_by(&part.program, &self.environment, name);
+            |part: &App| program_environment::found_by(&part.program, &self.environment, name);
         self.has_pmix()
             && parts.all(|(part, offer)| match (offer.pmix_store, chosen(part)) {
                 (StoreOffer::None, _) | (StoreOffer::OnRequest, None) => false,

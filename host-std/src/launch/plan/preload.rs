@@ -4,7 +4,7 @@
 //! all; a name of a library without a directory, also in `dlopen`, it searches in `LD_LIBRARY_PATH`. A path
 //! in `DT_RPATH` would precede that, and is overruled by the preloaded library of the same name.
 
-use super::user_environment::{Owner, ProgramEnvironment, Variable};
+use super::program_environment::{Owner, ProgramEnvironment, Variable};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};

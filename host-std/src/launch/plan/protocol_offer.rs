@@ -8,7 +8,7 @@
 use super::pmix_store;
 use super::pmix_store::StoreOffer;
 use super::preload::INTEL_LIBRARY;
-use super::user_environment;
+use super::program_environment;
 use crate::settings::environment::{Environment, Offer};
 use pmi_host_base::library::{self, Image, Libraries, Search};
 use pmi_host_base::program::Program;
@@ -80,7 +80,7 @@ impl ProtocolOffer {
             Offer::All => requested(true, true, Some("1")),
             Offer::Auto => {
                 let named =
-                    user_environment::found_by(program, all, INTEL_LIBRARY).map(PathBuf::from);
+                    program_environment::found_by(program, all, INTEL_LIBRARY).map(PathBuf::from);
                 let name = named.as_ref().and_then(|path| path.file_name()?.to_str());
                 let is_pmix = name.is_some_and(|name| is_one_of(name, PMIX_LIBRARIES));
                 match linked {

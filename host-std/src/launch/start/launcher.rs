@@ -40,7 +40,7 @@ use crate::launch::cleanup::orphans::Orphans;
 use crate::launch::environment::rank_variables;
 use crate::launch::null_device;
 use crate::launch::plan::job::{InitScheduling, Plan};
-use crate::launch::plan::user_environment::{Inherited, Owner, ProgramEnvironment, Variable};
+use crate::launch::plan::program_environment::{Inherited, Owner, ProgramEnvironment, Variable};
 use crate::launch::processes;
 use crate::launch::signal::UserSignals;
 use crate::stream::Streams;
@@ -116,8 +116,8 @@ pub(crate) struct StartedRank {
 impl Launcher {
     /// Prepares everything common to all ranks. With `one_pipe`, standard output and standard error
     /// of a rank are one pipe, which keeps what it writes to both in order; a rank `has_terminal` if one
-    /// of them gets a terminal of its own. They begin with the signals of the user. `link` reserves the number at
-    /// which each finds its end of its socket pair. A node server `has_starter`.
+    /// of them gets a terminal of its own. They begin with the signals of the user. `link` reserves the
+    /// number at which each finds its end of its socket pair. A node server `has_starter`.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Environment of a program in layers, each with an owner: variables of the head of the run, of the node, and of
-//! the user.
+//! Environment of a program in layers, each with an owner: variables of the head of the run, of the node, and
+//! of the user.
 //!
 //! The layer of the user travels in the settings of a job, with that of the head; the node that starts a rank
 //! composes them with its own. The layer of the launcher comes last:
@@ -24,8 +24,8 @@ use std::path::Path;
 pub(crate) enum Owner {
     /// The environment of the launcher's process, which ranks inherit.
     Head,
-    /// The environment of the process that starts ranks on a node: variables that describe its host, and those
-    /// that a batch system has set there.
+    /// The environment of the process that starts ranks on a node: variables that describe its host, and
+    /// those that a batch system has set there.
     Node,
     /// The user, by options.
     User,
@@ -56,7 +56,8 @@ impl Variable {
     }
 }
 
-/// Variables of a program, each once: `getenv` returns the first of several entries, and a shell uses the last.
+/// Variables of a program, each once: `getenv` returns the first of several entries, and a shell uses the
+/// last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProgramEnvironment {
     pub(crate) variables: Vec<Variable>,

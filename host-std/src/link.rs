@@ -4,6 +4,7 @@
 //! forms: queues in one process, if all ranks are on this machine, and the tree of node servers.
 
 use crate::launch::topology::resources::{NodeResources, OwnResources};
+use crate::nodes::clock::ClockSync;
 use crate::nodes::message::{ToNode, ToRun};
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::nodes::start::{NodeServers, StartEvent};
@@ -265,11 +266,6 @@ impl NodeLink {
         }
     }
 
-    /// True if the only node is in this process.
-    pub(crate) const fn is_local(&self) -> bool {
-        matches!(self, Self::Local(_))
-    }
-
     /// Number of ranks that all jobs of the run may have together.
     pub(crate) fn ranks_max(&self) -> u32 {
         match self {
@@ -403,8 +399,37 @@ impl RunLink {
         }
     }
 
-    /// True if all ranks of the run are on this node.
-    pub(crate) const fn is_local(&self) -> bool {
+    /// The next of what a run in this process has sent.
+    pub(crate) fn next_of_own_run(&self) -> Option<ToOwnNode> {
+        match self {
+            Self::Local(link) => link.next_for_node(),
+            Self::Tree(_) => None,
+        }
+    }
+
+    /// Describes the node to a run in this process: the mark of the processes of the run, the number of ranks
+    /// that are possible, and what the node offers to them.
+    pub(crate) fn describe_node(
+        &self,
+        guard_mark: Option<&str>,
+        ranks_max: u32,
+        resources: &Rc<OwnResources>,
+    ) {
+        if let Self::Local(link) = self {
+            link.describe_node(guard_mark, ranks_max, resources);
+        }
+    }
+
+    /// Relation of the clock of this node to that of the run.
+    pub(crate) const fn clock(&self) -> ClockSync {
+        match self {
+            Self::Local(_) => ClockSync::same(),
+            Self::Tree(_) => ClockSync::new(),
+        }
+    }
+
+    /// True if the standard input and the terminal of the user are those of this process.
+    pub(crate) const fn has_streams_of_user(&self) -> bool {
         matches!(self, Self::Local(_))
     }
 

@@ -1,7 +1,7 @@
 //! Command lines as users of other launchers have them, from `command-lines.txt`: each runs, or is refused with
 //! the stated advice.
 
-use crate::common::{Ran, host, mpi_program, openmpi_program, run, start};
+use crate::common::{Ran, copy_program, host, mpi_program, openmpi_program, run, start};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -428,7 +428,7 @@ fn program_in_the_current_directory_is_found_under_the_names_of_open_mpi_only() 
     started(&["prterun", "-n", "1", "c.out"]).exits_with(127).says(&["no directory of PATH"]);
     // Of a shared name, the library of the program decides.
     let Some(hello) = openmpi_program("hello") else { return };
-    fs::copy(hello, directory.join("hello.out")).unwrap();
+    copy_program(hello, directory.join("hello.out"), 0o755);
     let ran = started(&["mpirun", "-n", "2", "hello.out"]).exits_with(0);
     assert_eq!(ran.lines().len(), 2, "{}", ran.out);
 }

@@ -1,10 +1,10 @@
 //! Runs that reach a limit of the session: they terminate with one sentence and their exit code, and leave
 //! nothing behind.
 
-use crate::common::{Ran, host_path, run, start};
+use crate::common::{Ran, copy_program, host_path, run, start};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -77,8 +77,7 @@ fn too_few_processes_terminate_the_ranks_that_were_started() {
     }
     // The build directory may be closed to other users.
     let program = tempfile::NamedTempFile::new().unwrap().into_temp_path();
-    fs::copy(host_path(), &program).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    copy_program(host_path(), &program, 0o755);
     for limit in [1, 2, 3, 4, 6, 8] {
         for options in [&[][..], &["--pty", "0"], &["--pmi", "x"]] {
             let mut command = Command::new("prlimit");

@@ -1,6 +1,6 @@
 //! Exit codes of the launcher, and the one sentence that explains them.
 
-use crate::common::{host, job, run, shell, start};
+use crate::common::{copy_program, host, job, run, shell, start};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -105,9 +105,8 @@ fn program_that_others_may_execute_is_told_with_their_names() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str, mode: u32| {
         let path = directory.path().join(name);
-        fs::copy(if name == "pmi-host" { crate::common::host_path() } else { "/bin/true" }, &path)
-            .unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        let from = if name == "pmi-host" { crate::common::host_path() } else { "/bin/true" };
+        copy_program(from, &path, mode);
         path
     };
     fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();

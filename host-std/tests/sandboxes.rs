@@ -3,7 +3,8 @@
 
 use crate::common::hosts::local_nodes;
 use crate::common::{
-    Ran, c_program, host, host_path, openmpi_program, run, shell, small_host_path, start,
+    Ran, c_program, copy_program, host, host_path, openmpi_program, run, shell, small_host_path,
+    start,
 };
 use nix::libc;
 use std::ffi::OsStr;
@@ -107,9 +108,7 @@ impl Unreadable {
         let hello = openmpi_program("hello")?;
         let directory = tempfile::tempdir().unwrap();
         let place = |from: &Path, name: &str, mode: u32| {
-            let path = directory.path().join(name);
-            fs::copy(from, &path).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            copy_program(from, directory.path().join(name), mode);
         };
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         place(small_host_path(), "pmi-host", 0o755);

@@ -44,8 +44,8 @@ pub(crate) struct Config {
     pub(crate) run: String,
     /// Hosts with ranks.
     pub(crate) placed: Rc<PlacedHosts>,
-    /// The same if they are served by node servers; `None` if this process serves all ranks.
-    pub(crate) hosts: Option<Rc<PlacedHosts>>,
+    /// True if each is served by a node server; otherwise, this process serves all ranks.
+    pub(crate) has_servers: bool,
     /// Number of this node among the hosts; `None` at the head of a run.
     pub(crate) node: Option<u32>,
     /// Listener for further ranks, with its credentials.
@@ -168,7 +168,7 @@ impl Config {
             has_callers.then(|| placed.add_ranks(&own_name, callers).map_err(other)).transpose()?;
         let dial_in_node = dial_in_node.filter(|_| has_servers);
         let placed = Rc::new(placed);
-        let hosts = has_servers.then(|| Rc::clone(&placed));
+        let hosts = has_servers.then_some(&*placed);
 
         let mut parts = Vec::new();
         let counted = { args.parts.iter().zip(counts) }.enumerate();
@@ -186,8 +186,7 @@ impl Config {
             settings.environment.pmi_libraries = Some(found.map_err(other)?);
         }
         if settings.environment.emulated.torch {
-            settings.environment.rendezvous =
-                Some(rendezvous(&settings, &parts, hosts.as_deref())?);
+            settings.environment.rendezvous = Some(rendezvous(&settings, &parts, hosts)?);
         }
         let job = &settings.job;
         let secret = job.proof.secret_file.as_ref().map(|file| read_secret(file.as_os_str()));
@@ -216,7 +215,7 @@ impl Config {
             run: name_of_this_run(&host),
             host,
             placed,
-            hosts,
+            has_servers,
             node,
             listen,
             dial_in_node,
@@ -228,6 +227,11 @@ impl Config {
         })
     }
 
+    /// Hosts with ranks, if they have node servers.
+    pub(crate) fn hosts(&self) -> Option<&Rc<PlacedHosts>> {
+        self.has_servers.then_some(&self.placed)
+    }
+
     /// The first job, with the ranks that connect from elsewhere.
     pub(crate) fn job(&self) -> JobSpec<'_> {
         let callers = self.listen.as_ref().map_or(0, |listen| listen.expected);
@@ -236,7 +240,7 @@ impl Config {
             ranks: self.ranks + callers,
             host: &self.host,
             run: &self.run,
-            hosts: self.hosts.as_ref(),
+            hosts: self.hosts(),
             node: self.node,
             binding: self.binding.as_ref(),
             universe: self.universe,
@@ -293,7 +297,7 @@ impl Config {
     ) -> Option<String> {
         let HostSettings { source, allocation, .. } = &self.settings.hosts;
         let count = components(variable).filter(|_| *allocation && source.is_none())?;
-        let hosts = match &self.hosts {
+        let hosts = match self.hosts() {
             Some(placed) => placed.hosts.join(", "),
             None => format!("{} alone", self.host),
         };

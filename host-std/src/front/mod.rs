@@ -307,7 +307,7 @@ fn start(mut config: Config, args: RunArgs) -> ExitCode {
     }
     let (mut excluded, mut awaited) = (Vec::new(), Vec::new());
     loop {
-        let end = match config.hosts.is_some() {
+        let end = match config.has_servers {
             true => servers::run(&config, &awaited),
             false => local::run(config),
         };

@@ -56,7 +56,7 @@ pub(super) fn run(config: &Config, late: &[LateHost]) -> Result<RunEnd, String> 
 /// Prepares the run, and starts the node servers.
 fn prepare(config: &Config, late: &[LateHost]) -> Result<ServedRun, String> {
     let settings = &config.settings;
-    let placed = config.hosts.clone().ok_or("the job has no hosts")?;
+    let placed = Rc::clone(&config.placed);
     let plan = Rc::new(Plan::first(config.job(), None));
     let node_of = |rank| NodeId(placed.map.node_of(rank).unwrap_or_default() + 1);
     let terminal = terminal(&settings.output, node_of)?;

@@ -73,7 +73,7 @@ fn config(pid: i32) -> Result<Config, String> {
         run: name_of_this_run(&host),
         host,
         placed: Rc::new(placed),
-        hosts: None,
+        has_servers: false,
         node: None,
         listen: None,
         dial_in_node: None,

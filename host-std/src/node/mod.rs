@@ -124,11 +124,11 @@ impl Node {
     ) -> Result<Self, String> {
         let NodeStart { mut poller, reserved, link, resources, output, .. } = start;
         let NodeStart { user_signals, is_traced, is_debugged, programs, terminal, .. } = start;
+        let has_starter = start.has_starter;
         let streams = &config.settings.output;
         let has_terminal = streams.pty.is_some();
-        let is_local = link.is_local();
         let mut launcher =
-            Launcher::new(limit, reserved, output.are_one, has_terminal, !is_local, user_signals)
+            Launcher::new(limit, reserved, output.are_one, has_terminal, has_starter, user_signals)
                 .map_err(report::cannot_prepare)?;
         if let (Some(guard), Some(directory)) = (&mut launcher.guard, programs.directory()) {
             guard.report_directory(directory);
@@ -141,7 +141,7 @@ impl Node {
         uplink.send_trace(is_traced);
         uplink.programs = programs;
         uplink.describe_node(&launcher, &resources);
-        let nodes = config.hosts.as_ref().map_or(0, |placed| placed.hosts.len());
+        let nodes = config.placed.hosts.len();
         uplink.set_fence_rule(FenceRule { data: config.settings.nodes.fence, nodes });
         let inputs = Inputs::new(streams, config.ranks)?;
         if let Some(TerminalMessage { rows, columns, .. }) = terminal {
@@ -171,7 +171,7 @@ impl Node {
             outputs.merge_job(FIRST_GROUP, hosts, plan.started());
         }
         let mut service = Service::new(config.settings.tracing.ring, config.settings.job.kvs);
-        if is_local {
+        if !has_starter {
             service.share_with_run();
         }
         if is_debugged {
@@ -245,6 +245,11 @@ impl Node {
         let process = Process::of_others(pid).map_err(cannot)?;
         self.spawning().add_process(rank, process).map_err(cannot)?;
         Ok(rank)
+    }
+
+    /// True if the run has a list of hosts.
+    fn has_other_hosts(&self) -> bool {
+        self.first_plan().is_some_and(|plan| plan.names_hosts())
     }
 
     /// Plan of the first job.

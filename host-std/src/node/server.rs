@@ -44,6 +44,8 @@ pub(crate) struct NodeStart {
     /// Signals with which ranks begin.
     pub(crate) user_signals: UserSignals,
     pub(crate) link: RunLink,
+    /// True if this process serves its host alone, by a starter.
+    pub(crate) has_starter: bool,
     /// What this process may use.
     pub(crate) resources: Rc<OwnResources>,
     /// Output of ranks.
@@ -104,6 +106,7 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: 
             reserved,
             user_signals,
             link,
+            has_starter: true,
             resources,
             output,
             is_traced,
@@ -167,8 +170,7 @@ impl NodeServer {
 /// told.
 fn check_descriptors(config: &Config, limit: &DescriptorLimit) -> Result<(), String> {
     let budget = |plan: &Plan| FdBudget { ranks: plan.local(), pmix: plan.pmix_ranks() };
-    let local = config.hosts.as_ref().zip(config.node);
-    let local = local.map_or(0, |(placed, node)| placed.map.ranks_of(node).count());
+    let local = config.node.map_or(0, |node| config.placed.map.ranks_of(node).count());
     let ranks = u32::try_from(local).unwrap_or(u32::MAX);
     // Whether a program uses PMIx is known from its file, which is read only if that matters.
     if limit.check(FdBudget { ranks, pmix: ranks }).is_ok() {
@@ -302,7 +304,7 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
         parts: job.apps.into_iter().map(App::from).collect(),
         host,
         run: job.run,
-        hosts: Some(Rc::clone(&placed)),
+        has_servers: true,
         placed,
         node: Some(node),
         listen,

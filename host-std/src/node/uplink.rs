@@ -129,7 +129,7 @@ impl Uplink {
         let earlier = EarlierData::new(joins_late);
         let mut input = ReaderPipe::default();
         // A node in the process of its run has the standard input of that.
-        if has_readers && !link.is_local() {
+        if has_readers && !link.has_streams_of_user() {
             input.open(poller)?;
         }
         Ok(Self {
@@ -169,10 +169,7 @@ impl Uplink {
 
     /// Sets whether the records of ranks go to the head.
     pub(super) fn send_trace(&mut self, is_traced: bool) {
-        self.clock = is_traced.then(|| match self.link {
-            RunLink::Local(_) => ClockSync::same(),
-            RunLink::Tree(_) => ClockSync::new(),
-        });
+        self.clock = is_traced.then(|| self.link.clock());
     }
 
     /// True if the records of ranks go to the head.
@@ -187,10 +184,8 @@ impl Uplink {
 
     /// Describes this node to the run in its process.
     pub(super) fn describe_node(&self, launcher: &Launcher, resources: &Rc<OwnResources>) {
-        if let RunLink::Local(link) = &self.link {
-            let mark = launcher.guard.as_ref().map(Guard::mark);
-            link.describe_node(mark, launcher.limit.most(), resources);
-        }
+        let mark = launcher.guard.as_ref().map(Guard::mark);
+        self.link.describe_node(mark, launcher.limit.most(), resources);
     }
 
     fn tree(&mut self) -> Option<&mut TreeNode> {
@@ -199,10 +194,8 @@ impl Uplink {
 
     /// The next event, after connections were served.
     pub(super) fn poll_event(&mut self) -> Option<UplinkEvent> {
-        match &self.link {
-            RunLink::Local(link) => link.next_for_node().map(UplinkEvent::FromRun),
-            RunLink::Tree(_) => self.poll_network(),
-        }
+        let of_own_run = self.link.next_of_own_run().map(UplinkEvent::FromRun);
+        of_own_run.or_else(|| self.poll_network())
     }
 
     fn poll_network(&mut self) -> Option<UplinkEvent> {
@@ -291,7 +284,7 @@ impl Uplink {
     /// become raw, else if it is raw no more.
     pub(super) fn report_terminal(&mut self, raw_for: Option<StreamOwner>, begins: bool) {
         let rank = raw_for.map(|owner| owner.rank);
-        if self.link.is_local() && rank.is_some() == begins && self.raw_for != rank {
+        if self.link.has_streams_of_user() && rank.is_some() == begins && self.raw_for != rank {
             self.raw_for = rank;
             self.send(ToRun::Terminal(rank));
         }

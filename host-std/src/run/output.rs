@@ -43,9 +43,9 @@ pub(super) fn handle(run: &mut Run, from: Option<NodeId>, records: &[u8]) -> io:
                 let Some(state) = run.nodes.get_mut(node) else { continue };
                 if from.is_some() || state.note_message(number) {
                     let line = String::from_utf8_lossy(text);
-                    let line = match run.link.is_local() {
-                        true => line.into_owned(),
-                        false => format!("{}: {line}", state.host),
+                    let line = match run.jobs.names_hosts() {
+                        true => format!("{}: {line}", state.host),
+                        false => line.into_owned(),
                     };
                     run.io.report(line);
                 }

@@ -286,7 +286,7 @@ fn table(run: &Run, reports: &[(NodeId, NodeReport)]) -> Table {
     let jobs: Vec<u32> = (0..run.nodes.job_count()).filter(is_shown).collect();
     let is_idle = |node: NodeId| jobs.iter().all(|job| run.nodes.ranks(node, *job).is_empty());
     let idle = run.nodes.iter().map(|(node, _)| node).filter(|node| is_idle(*node));
-    let idle = idle.filter(|_| !run.link.is_local());
+    let idle = idle.filter(|_| run.jobs.names_hosts());
     let idle_nodes = idle.filter_map(|node| node_row(run, node, Ranks::default(), reports));
     Table {
         version: table::VERSION,
@@ -315,7 +315,7 @@ fn job_row(run: &Run, number: u32, reports: &[(NodeId, NodeReport)]) -> table::J
     let with_ranks = run.nodes.iter().map(|(node, _)| (node, run.nodes.ranks(node, number)));
     let with_ranks = with_ranks.filter(|(_, ranks)| !ranks.is_empty());
     // The only node is named with the ranks.
-    let with_ranks = with_ranks.filter(|_| !run.link.is_local());
+    let with_ranks = with_ranks.filter(|_| run.jobs.names_hosts());
     let nodes = with_ranks.filter_map(|(node, ranks)| node_row(run, node, ranks, reports));
     let job = table::Job {
         name: plan.kvsname.clone(),

@@ -113,6 +113,11 @@ impl HeadJobs {
         self.unsent.is_some()
     }
 
+    /// True if the run has a list of hosts.
+    pub(super) fn names_hosts(&self) -> bool {
+        self.first.names_hosts()
+    }
+
     /// Takes the description of the first job, to send it.
     pub(super) const fn take_unsent(&mut self) -> Option<JobMessage> {
         self.unsent.take()
@@ -174,13 +179,13 @@ pub(super) fn handle(
         SpawnOrigin::Tool(_) => run.plan(0).host.clone(),
     };
     let lost = run.nodes.lost();
-    let known = match run.link.is_local() {
-        true => RunHosts::One(&own),
-        false => RunHosts::Several { hosts: &placed.hosts, lost: &lost, own: &own },
+    let known = match run.jobs.names_hosts() {
+        true => RunHosts::Several { hosts: &placed.hosts, lost: &lost, own: &own },
+        false => RunHosts::One(&own),
     };
     match request.added_hosts(known) {
         // A run without node servers has no others, which the request itself is refused for.
-        Ok(_) if run.link.is_local() => {}
+        Ok(_) if !run.jobs.names_hosts() => {}
         Ok(hosts) if hosts.is_empty() && !growth::is_settling(run) => {}
         Ok(hosts) => return growth::begin(run, hosts, (from, request)),
         Err(why) => return refuse(run, (from, beside), (why.code(), &[]), why),
@@ -237,7 +242,7 @@ pub(super) fn handle(
     let mut plan = run.plan(by.0).spawned(by.1, apps, preputs.clone(), job);
     plan.spawner = plan.spawner.filter(|_| !from.is_tool());
     plan.placement.ranks = LocalRanks::default();
-    plan.placement.hosts = (!run.link.is_local()).then(|| Rc::clone(&places));
+    plan.placement.hosts = run.jobs.names_hosts().then(|| Rc::clone(&places));
     plan.pairs.directives = directives.clone();
     if let Err(error) = run.io.outputs.prepare(job, plan.started()) {
         return refuse(run, (from, beside), (Code::FAIL, &[]), error);

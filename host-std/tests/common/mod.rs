@@ -91,6 +91,14 @@ pub fn small_host_path() -> &'static Path {
     })
 }
 
+/// Copies a program, with this mode. Another process writes it: nobody could execute a file that a process which
+/// another test is just starting has open for writing.
+pub fn copy_program(from: impl AsRef<OsStr>, to: impl AsRef<OsStr>, mode: u32) {
+    let mut install = Command::new("install");
+    install.args(["-m", &format!("{mode:o}")]).arg(from).arg(to);
+    assert!(install.status().unwrap().success());
+}
+
 /// True if this process ignores SIGINT.
 fn interrupts_are_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

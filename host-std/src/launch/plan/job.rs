@@ -341,6 +341,11 @@ impl Plan {
         self.pairs.directives.debug_hold(rank)
     }
 
+    /// True if the run has a list of hosts; otherwise, its only one is that of the launcher.
+    pub(crate) fn names_hosts(&self) -> bool {
+        self.placement.hosts.is_some()
+    }
+
     /// Name of the node of `rank`.
     pub(crate) fn host_of(&self, rank: u32) -> &str {
         let hosts = self.placement.hosts.as_ref();

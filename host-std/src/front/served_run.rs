@@ -19,7 +19,7 @@ use std::time::Instant;
 ///
 /// It uses nothing of the process but its own descriptors, so several of them may be served in turn.
 pub(super) struct ServedRun {
-    pub(super) run: Run,
+    pub(super) run: Box<Run>,
     pub(super) own: Option<OwnNode>,
     /// Waits for the descriptors of both.
     pub(super) poller: Poller,
@@ -30,12 +30,12 @@ pub(super) struct ServedRun {
 
 /// The only node of a run, in the process of the run.
 pub(super) struct OwnNode {
-    pub(super) node: Node,
+    pub(super) node: Box<Node>,
     pub(super) link: Rc<LocalLink>,
 }
 
 impl ServedRun {
-    pub(super) const fn new(run: Run, own: Option<OwnNode>, poller: Poller) -> Self {
+    pub(super) const fn new(run: Box<Run>, own: Option<OwnNode>, poller: Poller) -> Self {
         Self { run, own, poller, ready: Vec::new(), of_run: Vec::new() }
     }
 

@@ -116,12 +116,15 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Prepares the ranks of the first job on this node.
+    /// Prepares the ranks of the first job on this node. It is large: each frame that it passed through would
+    /// be touched.
+    // So that the frame of the caller does not become that of both.
+    #[inline(never)]
     pub(crate) fn new(
         mut config: Config,
         limit: DescriptorLimit,
         start: NodeStart,
-    ) -> Result<Self, String> {
+    ) -> Result<Box<Self>, String> {
         let NodeStart { mut poller, reserved, link, resources, output, .. } = start;
         let NodeStart { user_signals, is_traced, is_debugged, programs, terminal, .. } = start;
         let has_starter = start.has_starter;
@@ -195,7 +198,7 @@ impl Node {
         let mut jobs = Jobs::new(first);
         jobs.enqueue((first, FIRST_GROUP), plan);
         let termination = Termination::default();
-        let mut node = Self {
+        let mut node = Box::new(Self {
             poller,
             service,
             jobs,
@@ -210,7 +213,7 @@ impl Node {
             resources,
             ends_at: timeout.and_then(|timeout| clock::now().checked_add(timeout)),
             is_debugged,
-        };
+        });
         exchange::prepare(&mut node);
         Ok(node)
     }

@@ -128,7 +128,7 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: 
 
 /// A node alone in its process.
 struct NodeServer {
-    node: Node,
+    node: Box<Node>,
     signals: Signals,
 }
 
@@ -158,7 +158,7 @@ impl NodeServer {
             self.node.poller.wait(until, &mut ready)?;
             messages::serve(&mut self.node, until, &mut ready)?;
             if ready.contains(&Token::Signal) {
-                self.signals.handle(&mut self.node)?;
+                self.signals.handle(&mut *self.node)?;
             }
             self.node.serve_ready(&ready)?;
         }

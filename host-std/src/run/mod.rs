@@ -179,8 +179,8 @@ struct HeadClients {
 }
 
 impl Run {
-    /// Prepares a run.
-    pub(crate) fn new(settings: &Settings, start: RunStart) -> Result<Self, String> {
+    /// Prepares a run. It is large: each frame that it passed through would be touched.
+    pub(crate) fn new(settings: &Settings, start: RunStart) -> Result<Box<Self>, String> {
         let RunStart {
             poller,
             link,
@@ -217,7 +217,7 @@ impl Run {
         let nodes = NodeTable::new(&placed, plan.started());
         let operations = Operations::new(Rc::clone(&placed));
         let jobs = HeadJobs::new(plan, unsent, placed, labels, late);
-        Ok(Self {
+        Ok(Box::new(Self {
             poller,
             link,
             jobs,
@@ -241,7 +241,7 @@ impl Run {
             ending,
             reports: state,
             last: String::new(),
-        })
+        }))
     }
 
     /// The loop of this process cannot continue: only system calls fail in it (no memory, no descriptors
@@ -265,7 +265,7 @@ impl Run {
     }
 
     /// Ends the run.
-    pub(crate) fn finish(mut self) -> RunEnd {
+    pub(crate) fn finish(mut self: Box<Self>) -> RunEnd {
         let left_out = std::mem::take(&mut self.ending.hosts.left_out);
         if !left_out.names.is_empty() {
             self.link.abandon();

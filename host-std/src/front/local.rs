@@ -78,7 +78,6 @@ pub(super) fn prepare(
         reserved,
         user_signals,
         link: RunLink::Local(Rc::clone(&link)),
-        has_starter: false,
         resources: Rc::default(),
         output,
         is_traced,

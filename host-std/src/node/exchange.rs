@@ -347,7 +347,7 @@ pub(super) fn prepare(node: &mut Node) {
 
 /// Lets a job continue after failures of ranks, if the run wants that.
 pub(super) fn prepare_for_failures(node: &mut Node, job: JobId) {
-    if node.has_other_hosts() && node.on_exit_error.continues() {
+    if node.names_hosts() && node.on_exit_error.continues() {
         nodes::tolerate_failures(&mut node.service, job);
     }
 }

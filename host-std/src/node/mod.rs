@@ -127,7 +127,7 @@ impl Node {
     ) -> Result<Box<Self>, String> {
         let NodeStart { mut poller, reserved, link, resources, output, .. } = start;
         let NodeStart { user_signals, is_traced, is_debugged, programs, terminal, .. } = start;
-        let has_starter = start.has_starter;
+        let has_starter = config.has_servers;
         let streams = &config.settings.output;
         let has_terminal = streams.pty.is_some();
         let mut launcher =
@@ -251,7 +251,7 @@ impl Node {
     }
 
     /// True if the run has a list of hosts.
-    fn has_other_hosts(&self) -> bool {
+    fn names_hosts(&self) -> bool {
         self.first_plan().is_some_and(|plan| plan.names_hosts())
     }
 

@@ -55,7 +55,7 @@ impl ClientHost for Node {
 
     fn query(&mut self, asked: Asked, wants_memory: bool) {
         // The processes of all ranks of a run without other hosts are here.
-        if self.has_other_hosts() && self.calls().query_names(asked.0, ALL_NODES) {
+        if self.names_hosts() && self.calls().query_names(asked.0, ALL_NODES) {
             let request = OperationRequest::ListProcesses { asker: asker(asked), wants_memory };
             return exchange::send_operation(self, Ok(request));
         }
@@ -82,7 +82,7 @@ impl ClientHost for Node {
 
     fn pull(&mut self, session: SessionId, pull: OutputPull) -> Option<u64> {
         // The run has the output of the ranks of other hosts.
-        let is_here = !self.has_other_hosts();
+        let is_here = !self.names_hosts();
         is_here.then(|| forwarding::pull(&mut self.pmix_requests(), session, pull))
     }
 

@@ -44,8 +44,6 @@ pub(crate) struct NodeStart {
     /// Signals with which ranks begin.
     pub(crate) user_signals: UserSignals,
     pub(crate) link: RunLink,
-    /// True if this process serves its host alone, by a starter.
-    pub(crate) has_starter: bool,
     /// What this process may use.
     pub(crate) resources: Rc<OwnResources>,
     /// Output of ranks.
@@ -106,7 +104,6 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: 
             reserved,
             user_signals,
             link,
-            has_starter: true,
             resources,
             output,
             is_traced,

@@ -83,7 +83,7 @@ impl Spawning<'_> {
         let same = start.next_ranks().take_while(|(rank, _)| start.plan.appnum(*rank) == number);
         let (mut batch, mut inputs) = (Vec::new(), Vec::new());
         for (rank, local_rank) in same.take(BATCH_MAX) {
-            match self.prepare_rank(start, &program, (rank, local_rank)) {
+            match self.prepare_rank(start, &program, rank, local_rank) {
                 Ok((prepared, input)) => {
                     batch.push(prepared);
                     inputs.push(input);
@@ -102,7 +102,8 @@ impl Spawning<'_> {
         &mut self,
         start: &Start,
         program: &PreparedProgram,
-        (rank, local_rank): (u32, u32),
+        rank: u32,
+        local_rank: u32,
     ) -> io::Result<(PreparedRank, Option<InputWriter>)> {
         let owner = StreamOwner { group: start.group, rank };
         let reads_pushed = start.plan.pairs.directives.stdin.is_some_and(|of| of.has(rank));
@@ -110,9 +111,8 @@ impl Spawning<'_> {
             true => PushedInputs::open()?,
             false => self.io.inputs.open(owner)?,
         };
-        let ranks = (rank, local_rank);
         let launcher = &self.processes.launcher;
-        Ok((launcher.prepare_rank(&start.plan, program, ranks, streams)?, pipe))
+        Ok((launcher.prepare_rank(&start.plan, program, rank, local_rank, streams)?, pipe))
     }
 
     fn add_rank(&mut self, start: &Start, (started, input): Started) -> io::Result<()> {

@@ -101,7 +101,7 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
         }
     };
     let may_be_relayed = matches.get_flag(RELAYED);
-    match serve(key, (addresses, may_be_relayed), NodeNames { name, ports }, serve_job) {
+    match serve(key, addresses, may_be_relayed, NodeNames { name, ports }, serve_job) {
         Ok(code) => code,
         Err(error) => complain(&format_args!("the node server cannot go on ({error})"), FAILED),
     }
@@ -109,7 +109,8 @@ pub(crate) fn run(words: Vec<OsString>, serve_job: ServeJob) -> ExitCode {
 
 fn serve(
     key: RunKey,
-    (head, may_be_relayed): (Vec<SocketAddr>, bool),
+    head: Vec<SocketAddr>,
+    may_be_relayed: bool,
     names: NodeNames,
     serve_job: ServeJob,
 ) -> io::Result<ExitCode> {

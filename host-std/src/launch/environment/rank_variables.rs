@@ -60,10 +60,11 @@ pub(crate) fn of_part(plan: &Plan, number: usize, fd: u32) -> Vec<(&'static str,
     pmi.chain(pmix).chain(mpich).chain(sharing).chain(others).collect()
 }
 
-/// The same for variables that differ from rank to rank, unless they give way to those of its program.
+/// Variables of `rank` alone. A variable that gives way to one of its program is left out.
 pub(crate) fn of_rank(
     plan: &Plan,
-    (rank, local_rank): (u32, u32),
+    rank: u32,
+    local_rank: u32,
     program: &ProgramEnvironment,
 ) -> Vec<(&'static str, String)> {
     let offer = plan.offer(plan.appnum(rank));
@@ -87,7 +88,7 @@ fn takes_open_mpi(offer: ProtocolOffer, plan: &Plan) -> bool {
 }
 
 /// Environment of the ranks of part `number` of `plan`, whose socket is at `fd`, without the variables that
-/// differ from rank to rank. It has those of the launcher unless they give way to others.
+/// differ from rank to rank. A variable of the launcher that gives way to another one is left out.
 pub(crate) fn of_program(
     plan: &Plan,
     number: usize,
@@ -149,7 +150,7 @@ pub(crate) fn changes(
 ) -> Vec<EnvChange> {
     let inherited = Inherited::of_head(ours.iter().cloned());
     let mut theirs = of_program(plan, number, socket_fd(), inherited);
-    let of_rank = of_rank(plan, (rank, rank), &theirs);
+    let of_rank = of_rank(plan, rank, rank, &theirs);
     add(&mut theirs, of_rank);
     let ours: BTreeMap<&OsStr, &OsStr> =
         ours.iter().map(|(name, value)| (name.as_ref(), value.as_ref())).collect();
@@ -231,7 +232,7 @@ mod tests {
         plan.environment.set = vec![pair("SLURM_PROCID", "7")];
         let inherited = [pair("SLURM_LOCALID", "9"), pair("A", "1")];
         let program = of_program(&plan, 0, 3, Inherited::of_head(inherited.into_iter()));
-        let of_rank = of_rank(&plan, (1, 1), &program);
+        let of_rank = of_rank(&plan, 1, 1, &program);
         let of = |name: &str| of_rank.iter().find(|(other, _)| *other == name);
         let values =
             ["SLURM_PROCID", "SLURM_LOCALID"].map(|name| of(name).map(|(_, value)| &**value));

@@ -341,7 +341,7 @@ impl Plan {
         self.pairs.directives.debug_hold(rank)
     }
 
-    /// True if the run has a list of hosts; otherwise, its only one is that of the launcher.
+    /// True if the run has a list of hosts, and not only the launcher's own.
     pub(crate) fn names_hosts(&self) -> bool {
         self.placement.hosts.is_some()
     }

@@ -196,7 +196,8 @@ impl Launcher {
         &self,
         plan: &Plan,
         program: &PreparedProgram,
-        (rank, local_rank): (u32, u32),
+        rank: u32,
+        local_rank: u32,
         streams: Streams,
     ) -> io::Result<PreparedRank> {
         let (link, theirs) =
@@ -204,7 +205,7 @@ impl Launcher {
         let link = UnixStream::from(link);
         link.set_nonblocking(true)?;
         let variables =
-            rank_variables::of_rank(plan, (rank, local_rank), &program.environment).into_iter();
+            rank_variables::of_rank(plan, rank, local_rank, &program.environment).into_iter();
         let environment =
             variables.map(|(name, value)| Variable::new(name, value, Owner::Launcher).entry());
         let environment = environment.collect::<io::Result<_>>()?;

@@ -174,7 +174,9 @@ fn starters(network: &mut Network) -> Option<&mut StarterPool> {
 impl Drop for NodeSide {
     fn drop(&mut self) {
         let Self { route, starters, .. } = self;
-        starters.iter_mut().for_each(|starters| starters.signal_awaited(Signal::TERM));
+        if let Some(starters) = starters {
+            starters.signal_awaited(Signal::TERM);
+        }
         let mut nowhere = |_| Err(io::ErrorKind::ConnectionRefused.into());
         let mut serve = || {
             // That to the head comes first: what it has for other nodes goes to their starters.

@@ -251,7 +251,7 @@ impl Network {
             let Some(listener) = &mut self.listener else { break };
             let Some(arrival) = listener.accept(poller)? else { break };
             let (from, source) = (arrival.from.to_string(), arrival.from.ip());
-            self.add_accepted(arrival.stream, (from, source), poller)?;
+            self.add_accepted(arrival.stream, from, source, poller)?;
         }
         Ok(())
     }
@@ -265,14 +265,15 @@ impl Network {
         let from = format!("the starter of '{name}'");
         // Each starter is a source of its own: no connection comes from 100::/64, which discards all.
         let source = Ipv6Addr::from_bits(1 << 120 | u128::from(node)).into();
-        self.add_accepted(stream.into(), (from, source), poller)?;
+        self.add_accepted(stream.into(), from, source, poller)?;
         Ok(end.into())
     }
 
     fn add_accepted(
         &mut self,
         stream: Stream,
-        (from, source): (String, IpAddr),
+        from: String,
+        source: IpAddr,
         poller: &Poller,
     ) -> io::Result<()> {
         let most = self.roster().map_or(0, |roster| roster.nodes() as usize).max(PENDING_MAX);

@@ -32,7 +32,8 @@ impl StarterChild {
     pub(super) fn spawn(
         command: &StarterCommand,
         input: impl AsFd,
-        (output, errors): (impl AsFd, impl AsFd),
+        output: impl AsFd,
+        errors: impl AsFd,
     ) -> io::Result<Self> {
         let text = |bytes: Vec<u8>| CString::new(bytes).map_err(|_| ErrorKind::InvalidInput);
         let words = command.words.iter().map(|word| text(word.clone().into_bytes()));

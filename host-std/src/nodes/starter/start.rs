@@ -70,7 +70,7 @@ impl PreparedStarter {
         // Some programs report their failures on standard output, such as the shell of an account that is
         // locked.
         let output = self.their_channel.as_ref().unwrap_or(&self.their_output);
-        StarterChild::spawn(&self.command, &self.their_input, (output, &self.their_output))
+        StarterChild::spawn(&self.command, &self.their_input, output, &self.their_output)
     }
 }
 

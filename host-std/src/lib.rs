@@ -12,12 +12,9 @@
 //! link        all that passes between a run and its nodes
 //! listeners   for ranks that connect by themselves, for PMIx clients, for pages
 //! requests    requests of PMIx clients that run and node answer alike
-//! launch      topology, cleanup, plan, environment, start; preview, processes, signal
+//! launch      topology, cleanup, plan, environment, start; preview, signal
 //! io          all streams of a run or a node; delivery: the time that readers get at the end
 //! stdio       input and output of ranks: lines, labels, files, outputs
-//! poller      epoll, as a stream of tokens; clock: the time of all deadlines
-//! admission   which connections are admitted, at every listener, and by which proof
-//! runtime_dir the directory for sockets and secrets of launchers of one user
 //! server      service (the protocol server and its links), event
 //! nodes       node servers on hosts: starters, authenticated connections, places in the tree
 //! operation   messages about operations of ranks on several nodes
@@ -26,11 +23,11 @@
 //! trace       the last messages in memory, all of them in a file
 //! run_report  end of every rank, for users and for programs
 //! verdict     outcome of a job: rules without system calls; termination: the first failure, interrupts
-//! resolver    addresses of hosts by name
-//! stream      names and descriptors of standard streams
 //! report      every message of this program
 //! demo_rank   the built-in client that runs when no program is named
 //! ```
+//!
+//! What the launcher asks of Linux is in `pmi-host-os`.
 //!
 //! One thread, one readiness loop. It never blocks on a rank, a client or a reader of the output: each
 //! descriptor is used only when the poller reports it ready. Regular files have no readiness, so a trace
@@ -43,10 +40,7 @@ compile_error!(
     "pmi-host runs on Linux only; pmi-core, pmi-link, pmi-sim and the playground build on this system"
 );
 
-mod admission;
-mod byte_vec;
 mod cli;
-mod clock;
 mod columns;
 mod control;
 mod demo_rank;
@@ -62,19 +56,14 @@ mod numbers;
 mod operation;
 mod other_runs;
 mod placement;
-mod poller;
-mod random;
 mod rank_sets;
 mod report;
 mod requests;
-mod resolver;
 mod run;
 mod run_report;
-mod runtime_dir;
 mod server;
 mod settings;
 mod stdio;
-mod stream;
 mod termination;
 mod trace;
 mod verdict;

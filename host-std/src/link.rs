@@ -8,7 +8,7 @@ use crate::nodes::clock::ClockSync;
 use crate::nodes::message::{ToNode, ToRun};
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::nodes::start::{NodeServers, StartEvent};
-use crate::poller::{Poller, Token};
+use pmi_host_os::poller::{Poller, Token};
 use pmi_tree::{Class, Destination, NodeId, TreeError, TreeEvent};
 use rustix::process::Signal;
 use std::cell::{Cell, OnceCell, RefCell};

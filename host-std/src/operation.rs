@@ -1,12 +1,12 @@
 //! Operations of ranks on several nodes besides fences of the whole job: a node hands up the part of its
 //! node, the head gathers the parts of all nodes that have members, and each of these receives the result.
 
-use crate::byte_vec;
 use crate::launch::cleanup::control_action::ControlAction;
-use crate::launch::cleanup::files::Cleanup;
 use crate::other_runs::{ConnectKind, ConnectedMessage};
 use pmi_core::server::ChangeAnswer;
 use pmi_host_base::ranges::Ranks;
+use pmi_host_os::byte_vec;
+use pmi_host_os::cleanup::files::Cleanup;
 use serde::{Deserialize, Serialize};
 
 /// Message of a node to the head.

@@ -5,8 +5,8 @@
 //! checked like any other input: lengths are bounded by the message, and sets of ranks are compared, never
 //! written out.
 
-use crate::byte_vec;
 use pmi_host_base::ranges::Ranks;
+use pmi_host_os::byte_vec;
 use serde::{Deserialize, Serialize};
 
 /// Part of a run.

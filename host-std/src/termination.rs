@@ -99,7 +99,7 @@ const ONE_ACT: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
+    use pmi_host_os::clock;
 
     #[test]
     fn signal_that_head_and_batch_system_send_is_one() {

@@ -6,11 +6,12 @@ use crate::tree::File;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Packages whose modules must form a stack.
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 7] = [
     "host-std",
     "host-std/base",
     "host-std/capi",
     "host-std/noise",
+    "host-std/os",
     "host-std/testkit",
     "host-std/tools",
 ];

@@ -32,12 +32,8 @@ const TOP: &[&str] = &[
 const UNSAFE_PLACES: &[&str] = &[
     "host-std/capi/",
     "transports/capi/",
-    // The entry of the program.
-    "host-std/src/entry.rs",
-    // Functions of the C library, as the standard library calls them.
-    "host-std/src/resolver.rs",
     // A process is copied.
-    "host-std/src/launch/cleanup/guard.rs",
+    "host-std/os/src/cleanup/guard.rs",
     // A process is made that has the memory of its parent until it executes a program.
     "host-std/src/launch/start/child_start.rs",
     // Scheduling of ranks, for which the C library has no functions.

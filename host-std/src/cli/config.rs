@@ -3,7 +3,6 @@
 use super::args::{DefaultRanks, GivenOption, PartArgs, RunArgs};
 use super::hosts::JobHosts;
 use super::options::RANKS_MAX;
-use crate::admission::secret::{GeneratedSecret, SecretUse, read_secret};
 use crate::demo_rank::DEMO_RANK;
 use crate::launch::environment::other_launchers;
 use crate::launch::plan::job::{App, JobSpec, name_of_this_run};
@@ -24,6 +23,7 @@ use pmi_host_base::exit::USAGE;
 use pmi_host_base::library::{Family, Libraries};
 use pmi_host_base::program::{Program, ProgramError};
 use pmi_host_base::usage::{UsageError, behind_colon};
+use pmi_host_os::admission::secret::{GeneratedSecret, SecretUse, read_secret};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

@@ -2,7 +2,6 @@
 
 use super::args::PartArgs;
 use super::config::own_settings;
-use crate::launch::plan::hosts::{is_here, is_node, is_this_machine, slurm_node};
 use crate::placement::allocation::{Allocation, AllocationSource, Surroundings, of_batch_system};
 use crate::placement::flux::{Broker, brokers};
 use crate::placement::{HostList, HostOrder, PartHosts, PlacedHosts, parse_file, place};
@@ -10,6 +9,7 @@ use crate::settings::HostSettings;
 use crate::settings::hosts::HostSource;
 use pmi_host_base::usage::UsageError;
 use pmi_host_base::user_file;
+use pmi_host_os::host_name::{is_here, is_node, is_this_machine, slurm_node};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
@@ -274,20 +274,5 @@ mod tests {
         assert_eq!(listed("n1,n2", Some("")), "n2");
         assert_eq!(listed("n1,n3", Some("")), "n2.cluster");
         assert_eq!(listed("localhost,127.0.0.1", Some("")), "n2.cluster");
-    }
-
-    #[test]
-    fn this_machine_has_addresses_too() {
-        for name in ["node1", "node1.example", "localhost", "127.0.0.1", "127.0.0.2", "::1", ""] {
-            assert!(is_this_machine(name, "node1", false), "{name}");
-        }
-        // An address that is reserved for documentation.
-        for name in ["192.0.2.7", "node2", "me@node1"] {
-            assert!(!is_this_machine(name, "node1", false), "{name}");
-        }
-        assert!(is_this_machine("node1", "node1.a", false));
-        for (name, host) in [("node1.b", "node1.a"), ("192.0.2.7", "192.0.2.8")] {
-            assert!(!is_this_machine(name, host, false), "{name}");
-        }
     }
 }

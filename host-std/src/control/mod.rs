@@ -8,8 +8,8 @@
 //! rendezvous  files with the address of the server for PMIx tools
 //! ```
 //!
-//! The sockets are in the [runtime directory](crate::runtime_dir). Connecting is the request; nothing is
-//! sent to the launcher, so there is no request to parse. The answer is a
+//! The sockets are in the [runtime directory](pmi_host_os::runtime_dir). Connecting is the request; nothing
+//! is sent to the launcher, so there is no request to parse. The answer is a
 //! [`Table`](crate::watch::table::Table) as one line of JSON, and then the end of the stream.
 
 pub(crate) mod ps;

@@ -1,8 +1,8 @@
 //! Tables of running launchers, requested from them.
 
-use crate::clock;
-use crate::runtime_dir;
 use crate::watch::table::Table;
+use pmi_host_os::clock;
+use pmi_host_os::runtime_dir;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, Read};

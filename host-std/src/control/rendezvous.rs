@@ -6,8 +6,8 @@
 //!
 //! Wire: five lines (URI, version, process, user and group, start), and an empty one.
 
-use crate::runtime_dir::{self, BEGUN, FRESH};
 use pmi_host_base::user_file;
+use pmi_host_os::runtime_dir::{self, BEGUN, FRESH};
 use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::process::{Pid, getegid, geteuid, test_kill_process};
 use std::env;

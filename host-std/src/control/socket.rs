@@ -5,9 +5,9 @@
 //! clients that connect within a moment get the same answer, so frequent queries cost little more than a
 //! single one.
 
-use crate::admission::gate::LocalGate;
-use crate::poller::{Interest, Poller, Token};
-use crate::runtime_dir;
+use pmi_host_os::admission::gate::LocalGate;
+use pmi_host_os::poller::{Interest, Poller, Token};
+use pmi_host_os::runtime_dir;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
@@ -195,7 +195,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
+    use pmi_host_os::clock;
     use std::io::Read;
     use std::net::Shutdown;
     use tempfile::TempDir;

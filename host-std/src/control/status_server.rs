@@ -1,9 +1,9 @@
 //! Status requests of other processes, answered by the event loop between two turns.
 
 use crate::control::socket::StatusSocket;
-use crate::poller::Poller;
 use crate::settings::Watching;
 use crate::watch::table::Table;
+use pmi_host_os::poller::Poller;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};

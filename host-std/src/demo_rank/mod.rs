@@ -6,7 +6,7 @@
 
 pub(crate) mod table;
 
-use crate::clock;
+use pmi_host_os::clock;
 use pmi_link::CallError;
 use pmi_std::{ConnectError, Member, Pmi};
 use std::io::{self, Write};

@@ -3,14 +3,11 @@
 use super::mpir;
 use super::served_run::{OwnNode, ServedRun};
 use crate::cli::config::Config;
-use crate::launch::null_device;
 use crate::launch::signal::{Signals, UserSignals};
-use crate::launch::start::descriptors::{DescriptorLimit, FdBudget};
 use crate::link::{LocalLink, NodeLink, OWN_NODE, RunLink};
 use crate::listeners;
 use crate::node::{Node, NodeStart};
 use crate::nodes::stage::StagedPrograms;
-use crate::poller::Poller;
 use crate::report;
 use crate::run::{HeadInput, Run, RunEnd, RunStart};
 use crate::server::singleton::SingletonArgs;
@@ -18,6 +15,9 @@ use crate::settings::{Settings, Watching};
 use crate::stdio::label::RankNodes;
 use crate::stdio::outputs::NodeOutput;
 use crate::stdio::places::Places;
+use pmi_host_os::descriptors::{DescriptorLimit, FdBudget};
+use pmi_host_os::null_device;
+use pmi_host_os::poller::Poller;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 

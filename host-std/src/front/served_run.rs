@@ -1,16 +1,16 @@
 //! The loop of this process: its signals, its run, and the node of the ranks if they are all on this machine.
 
 use super::mpir;
-use crate::clock;
 use crate::launch::signal::{Arrived, Meaning, OnSignal, Signals};
 use crate::link::LocalLink;
 use crate::node::Node;
 use crate::nodes::failed_host::HostsLeftOut;
-use crate::poller::{Interest, Poller, Token};
 use crate::run::{Run, RunEnd, RunEvent};
-use crate::stdio::target;
 use crate::verdict::Failure;
 use pmi_host_base::exit;
+use pmi_host_os::clock;
+use pmi_host_os::poller::{Interest, Poller, Token};
+use pmi_host_os::target;
 use std::io::{Error, Result as IoResult};
 use std::rc::Rc;
 use std::time::Instant;
@@ -183,7 +183,7 @@ mod tests {
     use crate::cli::args;
     use crate::cli::config::Config;
     use crate::launch::signal::UserSignals;
-    use crate::launch::start::descriptors::DescriptorLimit;
+    use pmi_host_os::descriptors::DescriptorLimit;
     use std::fs;
     use std::path::Path;
     use std::time::Duration;

@@ -1,10 +1,7 @@
 //! A run over node servers.
 
 use super::served_run::ServedRun;
-use crate::admission::secret::{GeneratedSecret, SecretUse};
 use crate::cli::config::Config;
-use crate::launch::cleanup::guard::Guard;
-use crate::launch::cleanup::guard_protocol::Guarded;
 use crate::launch::plan::job::Plan;
 use crate::launch::plan::program_environment;
 use crate::launch::signal::Signals;
@@ -19,19 +16,22 @@ use crate::nodes::stage::SentPrograms;
 use crate::nodes::start::NodeServers;
 use crate::nodes::starter::StarterHost;
 use crate::placement::PlacedHosts;
-use crate::poller::Poller;
 use crate::report;
 use crate::run::{HeadInput, HeadTerminal, Run, RunEnd, RunStart};
 use crate::server::listen_config::{ListenConfig, WebListenConfig};
 use crate::settings::nodes::StarterName;
 use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Output, Settings};
-use crate::stdio::console::Console;
 use crate::stdio::gather::NodeGather;
 use crate::stdio::label::RankNodes;
 use crate::stdio::outputs::NodeOutput;
 use crate::stdio::places::Places;
 use crate::stdio::source::Source;
+use pmi_host_os::admission::secret::{GeneratedSecret, SecretUse};
+use pmi_host_os::cleanup::guard::Guard;
+use pmi_host_os::cleanup::guard_protocol::Guarded;
+use pmi_host_os::console::Console;
+use pmi_host_os::poller::Poller;
 use pmi_tree::NodeId;
 use rustix::fs::Mode;
 use rustix::process::umask;

@@ -2,10 +2,6 @@
 
 mod delivery;
 
-use crate::admission::limits::RejectionLog;
-use crate::admission::{Socket, peer};
-use crate::clock;
-use crate::poller::Poller;
 use crate::report;
 use crate::stdio::StreamOwner;
 use crate::stdio::forward::OutputForwarder;
@@ -13,8 +9,12 @@ use crate::stdio::inputs::InputWriter;
 use crate::stdio::inputs::Inputs;
 use crate::stdio::outputs::Outputs;
 use crate::stdio::pushed::PushedInputs;
-use crate::stream::Stream;
 use delivery::Delivery;
+use pmi_host_os::admission::limits::RejectionLog;
+use pmi_host_os::admission::{Socket, peer};
+use pmi_host_os::clock;
+use pmi_host_os::poller::Poller;
+use pmi_host_os::stream::Stream;
 use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;

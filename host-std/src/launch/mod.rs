@@ -4,20 +4,16 @@
 //! start         from a plan to running processes
 //! environment   variables of ranks
 //! plan          what is to run: jobs, spawn requests, offers to programs
-//! cleanup       the end of ranks, and what they may leave behind
+//! cleanup       the end of ranks
 //! topology      processors and memory of the machine
 //! ```
 //!
-//! Beside them are the [`preview`] of a job for users, [`signal`]s to this process, and what all share:
-//! [`processes`] of the machine, a [`process_handle`] for one of them, and the [`null_device`].
+//! Beside them are the [`preview`] of a job for users and [`signal`]s to this process.
 
 pub(crate) mod cleanup;
 pub(crate) mod environment;
-pub(crate) mod null_device;
 pub(crate) mod plan;
 pub(crate) mod preview;
-pub(crate) mod process_handle;
-pub(crate) mod processes;
 pub(crate) mod signal;
 pub(crate) mod start;
 pub(crate) mod topology;

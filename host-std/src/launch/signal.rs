@@ -1,12 +1,12 @@
 //! Signals to this process, as events of the event loop.
 
-use crate::launch::cleanup::guard_protocol::RUN;
-use crate::launch::processes::own_session;
 use nix::errno::Errno;
 use nix::libc::{SI_KERNEL, signalfd_siginfo};
 use nix::sys::signal::{SigSet, Signal as NixSignal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use pmi_host_base::system_file;
+use pmi_host_os::cleanup::guard_protocol::RUN;
+use pmi_host_os::processes::own_session;
 use rustix::fs::OFlags;
 use rustix::process::{Signal, getpid};
 use signal_hook::consts::{

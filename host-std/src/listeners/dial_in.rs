@@ -1,20 +1,20 @@
 //! Ranks that connect by themselves: admission and attendance.
 
-use crate::admission::gate::Arrival;
-use crate::admission::munge::MungeVerifier;
-use crate::admission::{Admission, Policy, Socket, secret};
 use crate::cli::config::Config;
-use crate::clock;
 use crate::launch::plan::job::{Endpoint, Plan};
 use crate::listeners::ListenerEvent;
 use crate::numbers::index;
-use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::server::dial_in_peer::DialInPeer;
-use crate::server::listen::Listener;
 use crate::server::listen_config::ListenConfig;
 use crate::server::secure::Certificate;
 use crate::web::{Rejected, Web};
+use pmi_host_os::admission::gate::Arrival;
+use pmi_host_os::admission::munge::MungeVerifier;
+use pmi_host_os::admission::{Admission, Policy, Socket, secret};
+use pmi_host_os::clock;
+use pmi_host_os::listen::Listener;
+use pmi_host_os::poller::{Interest, Poller, Token};
 use pmi_std::Stream;
 use std::collections::BTreeSet;
 use std::io;

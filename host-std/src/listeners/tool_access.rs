@@ -1,8 +1,8 @@
 //! Files by which PMIx tools find this launcher.
 
-use crate::clock;
 use crate::control::rendezvous::{Rendezvous, ServerAddress};
 use crate::settings::Watching;
+use pmi_host_os::clock;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

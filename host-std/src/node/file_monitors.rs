@@ -4,11 +4,11 @@
 //! indefinitely; its monitor then reports nothing, and the run is unaffected.
 
 use super::pmix::PmixRequests;
-use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::server::pmix::monitor::{FileMonitor, MonitorRequest};
 use pmi_core::ids::{JobId, SessionId};
 use pmi_core::wire::pmix::names::Status;
+use pmi_host_os::poller::{Interest, Poller, Token};
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -172,8 +172,8 @@ const STACK: usize = 64 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
     use crate::server::pmix::monitor::SignsOfLife;
+    use pmi_host_os::clock;
     use std::time::Duration;
 
     #[test]

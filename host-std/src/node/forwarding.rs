@@ -4,13 +4,13 @@ use super::Node;
 use super::jobs::Jobs;
 use super::pmix::PmixRequests;
 use super::processes::Processes;
-use crate::clock;
 use crate::operation::PushResult;
 use crate::requests::forwarding::{send, take_output, without_input};
 use crate::server::pmix::forwarding::InputPush;
 use crate::stdio::forward::{OutputPull, OutputSource};
 use crate::stdio::pushed::Pushed;
 use pmi_core::ids::SessionId;
+use pmi_host_os::clock;
 
 /// Sends tools the output that they have requested, as far as they take it. Returns true if responses are
 /// due.

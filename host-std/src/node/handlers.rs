@@ -3,8 +3,6 @@
 use super::processes::{ProcessEntry, ProcessEvent};
 use super::spawn::{Requester, StartEvent};
 use super::{Node, exchange, self_abort, spawned_jobs};
-use crate::admission::munge::{CredentialVerdict, MungeVerifier};
-use crate::clock;
 use crate::launch::cleanup::control_action::ControlAction;
 use crate::launch::plan::spawn_request::SpawnRequest;
 use crate::launch::signal::{self, Arrived, Meaning, OnSignal};
@@ -26,6 +24,8 @@ use pmi_core::command::Notice;
 use pmi_core::error::Code;
 use pmi_core::ids::JobId;
 use pmi_host_base::ranges::Ranks;
+use pmi_host_os::admission::munge::{CredentialVerdict, MungeVerifier};
+use pmi_host_os::clock;
 use pmi_trace::Content;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -117,7 +117,8 @@ impl Node {
     /// Admits or rejects a peer whose credential was verified.
     pub(super) fn handle_verdict(&mut self) {
         let munge = self.listeners.dial_in.as_mut().and_then(|dial_in| dial_in.munge.as_mut());
-        let Some(CredentialVerdict { request, result }) = munge.and_then(MungeVerifier::next)
+        let Some(CredentialVerdict { request, result }) =
+            munge.and_then(MungeVerifier::next_verdict)
         else {
             return;
         };

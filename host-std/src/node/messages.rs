@@ -1,8 +1,8 @@
 //! Turns in which only messages of ranks arrive.
 
 use super::Node;
-use crate::poller::Token;
 use pmi_core::ids::SessionId;
+use pmi_host_os::poller::Token;
 use std::io;
 use std::time::Instant;
 

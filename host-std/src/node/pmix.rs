@@ -3,13 +3,10 @@
 use super::jobs::{JobState, Jobs};
 use super::process_rows::Observed;
 use super::processes::Processes;
-use crate::admission::peer;
 use crate::io::Io;
 use crate::launch::cleanup::control_action::ControlAction;
-use crate::launch::start::descriptors::{CALLERS_MAX, MORE_PER_RANK};
 use crate::numbers::index;
 use crate::operation::ProcessRow;
-use crate::poller::Poller;
 use crate::report;
 use crate::requests::log::write_log;
 use crate::requests::query::{QuerySnapshot, ServerFacts};
@@ -18,6 +15,9 @@ use crate::server::pmix::log::LogRequest;
 use crate::server::service::Service;
 use pmi_core::ids::{JobId, SessionId};
 use pmi_core::wire::pmix::names::Status;
+use pmi_host_os::admission::peer;
+use pmi_host_os::descriptors::{CALLERS_MAX, MORE_PER_RANK};
+use pmi_host_os::poller::Poller;
 use std::rc::Rc;
 use std::time::Instant;
 

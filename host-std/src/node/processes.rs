@@ -1,20 +1,20 @@
 //! Processes of ranks: their start, signals to them, their shutdown, and what they leave behind.
 
 use super::file_monitors::FileMonitors;
-use crate::clock;
 use crate::launch::cleanup::control_action::ControlAction;
-use crate::launch::cleanup::files::Cleanup;
-use crate::launch::cleanup::guard;
 use crate::launch::cleanup::out_of_memory::OutOfMemory;
 use crate::launch::cleanup::shutdown::{Shutdown, ShutdownStep};
 use crate::launch::signal::Arrived;
 use crate::launch::start::launcher::Launcher;
 use crate::launch::start::process::{self, Process, ProcessEnd};
 use crate::numbers::index;
-use crate::poller::{Interest, Poller, Token};
 use crate::run_report::RankEnd;
 use crate::verdict::Failure;
 use pmi_core::ids::JobId;
+use pmi_host_os::cleanup::files::Cleanup;
+use pmi_host_os::cleanup::guard;
+use pmi_host_os::clock;
+use pmi_host_os::poller::{Interest, Poller, Token};
 use rustix::process::Signal;
 use std::collections::VecDeque;
 use std::io;

@@ -7,7 +7,6 @@ use crate::launch::start::batch::BATCH_MAX;
 use crate::launch::start::launcher::{PreparedProgram, PreparedRank, StartedRank};
 use crate::launch::start::process::Process;
 use crate::launch::start::start_error::start_code;
-use crate::poller::Poller;
 use crate::server::event::PendingSpawn;
 use crate::server::service::Service;
 use crate::stdio::StreamOwner;
@@ -16,6 +15,7 @@ use crate::stdio::pushed::PushedInputs;
 use crate::trace::TraceSource;
 use crate::verdict::Failure;
 use pmi_core::ids::JobId;
+use pmi_host_os::poller::Poller;
 use pmi_trace::Content;
 use std::io;
 

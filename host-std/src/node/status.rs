@@ -2,8 +2,6 @@
 
 use super::jobs::{JobState, Jobs};
 use super::processes::{ProcessEntry, Processes};
-use crate::clock;
-use crate::launch::processes;
 use crate::nodes::node_report::{
     InitWait, JobReport, NodeReport, NodeWait, ReportRequest, RowsWanted,
 };
@@ -16,6 +14,8 @@ use crate::watch::stall::{Stall, Standstill};
 use crate::watch::table::{Phase, Rank, Wait, WaitCondition, seconds};
 use pmi_core::ids::JobId;
 use pmi_host_base::ranges::Ranks;
+use pmi_host_os::clock;
+use pmi_host_os::processes;
 use pmi_trace::Direction;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

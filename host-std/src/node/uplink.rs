@@ -2,8 +2,6 @@
 
 use super::earlier::EarlierData;
 use super::processes::Processes;
-use crate::clock;
-use crate::launch::cleanup::guard::Guard;
 use crate::launch::start::launcher::Launcher;
 use crate::launch::topology::resources::OwnResources;
 use crate::link::{RunLink, ToOwnNode};
@@ -11,13 +9,15 @@ use crate::nodes::clock::ClockSync;
 use crate::nodes::message::{FenceNumber, RankEnded, RankGone, ToNode, ToRun};
 use crate::nodes::network::{Network, NetworkEvent};
 use crate::nodes::stage::StagedPrograms;
-use crate::poller::{Interest, Poller, Token};
 use crate::server::nodes::FenceRule;
 use crate::stdio::StreamOwner;
 use crate::stdio::merge::MergedOutput;
 use crate::stdio::outputs::{NodeOutput, Outputs};
 use crate::trace::{Tracer, monotonic_ns};
 use crate::verdict::Failure;
+use pmi_host_os::cleanup::guard::Guard;
+use pmi_host_os::clock;
+use pmi_host_os::poller::{Interest, Poller, Token};
 use pmi_tree::{
     ChildMessage, Class, CollectiveId, Destination, NodeId, TreeConfig, TreeEvent, TreeNode,
 };

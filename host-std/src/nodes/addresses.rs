@@ -1,11 +1,11 @@
 //! Addresses at which node servers can connect to this machine, and the ports for that.
 
-use crate::admission::Policy;
-use crate::admission::gate::TcpGate;
 use crate::settings::nodes::PortRange;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::SockaddrStorage;
+use pmi_host_os::admission::Policy;
+use pmi_host_os::admission::gate::TcpGate;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 

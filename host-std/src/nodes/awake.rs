@@ -1,8 +1,8 @@
 //! Clock of a process that may be stopped for a while: by a signal, a debugger, or a batch system that
 //! suspends its job. What others have sent meanwhile is not late, so that time does not count.
 
-use crate::clock;
 use pmi_core::time::Instant as TreeInstant;
+use pmi_host_os::clock;
 use pmi_std::Clock;
 use std::time::{Duration, Instant};
 

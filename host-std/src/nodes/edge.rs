@@ -4,10 +4,10 @@ use super::handshake::{FindKey, Handshake, HandshakeError, KeyId, KnownKey};
 use super::key::LinkKey;
 use super::peer_host::ReceivedSegments;
 use super::record::{CONTENT_MAX, RecordError, Records};
-use crate::clock;
-use crate::poller::{Interest, Poller, Token};
-use crate::random::random;
-use crate::server::listen::keep_alive;
+use pmi_host_os::clock;
+use pmi_host_os::listen::keep_alive;
+use pmi_host_os::poller::{Interest, Poller, Token};
+use pmi_host_os::random::random;
 use pmi_std::Stream;
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_tcp_nodelay, set_tcp_user_timeout, socket_error};
@@ -350,8 +350,8 @@ const OUTPUT_MAX: usize = 4 * CONTENT_MAX;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::Policy;
-    use crate::server::listen::Listener;
+    use pmi_host_os::admission::Policy;
+    use pmi_host_os::listen::Listener;
     use rustix::net::sockopt;
     use std::net::TcpListener;
 

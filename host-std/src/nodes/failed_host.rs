@@ -141,7 +141,7 @@ fn table(failed: &[FailedHost], all: usize, effect: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
+    use pmi_host_os::clock;
 
     #[test]
     fn failed_hosts_are_listed_with_the_output_of_their_starters() {

@@ -30,9 +30,9 @@
 
 use super::key::{KEY_BYTES, KeyName, KeyPurpose, LinkKey, NAME_BYTES};
 use super::record::Records;
-use crate::random;
 use hmac::Mac;
 use pmi_host_noise::{LinkSide, MESSAGE_BYTES, NoiseChannel, NoiseHandshake, TAG_BYTES};
+use pmi_host_os::random;
 
 /// Key of a connection, as its sides tell each other which one it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

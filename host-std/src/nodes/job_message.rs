@@ -2,7 +2,6 @@
 //! programs, hosts and runs of ranks, and not on the number of ranks.
 
 use super::stage::{SentPrograms, StagedPrograms};
-use crate::admission::secret::{IdWidth, read_secret};
 use crate::launch::plan::job::App;
 use crate::placement::{ExpectedRanks, NodeMap};
 use crate::server::listen_config::{ListenConfig, WebListenConfig};
@@ -15,6 +14,7 @@ use crate::settings::placement::Placement;
 use crate::stdio::outputs::NodeOutput;
 use pmi_host_base::kvs_budget::KvsLimits;
 use pmi_host_base::program::{Inherit, Program};
+use pmi_host_os::admission::secret::{IdWidth, read_secret};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;

@@ -17,8 +17,8 @@
 //! secret there.
 
 use super::starter::{StarterCommand, StarterHost};
-use crate::random::random;
 use hmac::{Hmac, KeyInit, Mac};
+use pmi_host_os::random::random;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::fmt;

@@ -10,13 +10,13 @@ use super::job_message::JobMessage;
 use super::node_report::{NodeReport, ReportRequest};
 use super::spawn_message::{SpawnMessage, SpawnNotice};
 use super::stage::ProgramPiece;
-use crate::byte_vec;
 use crate::launch::signal::Arrived;
 use crate::launch::start::process::ProcessEnd;
 use crate::operation::{OperationReply, OperationRequest};
 use crate::server::flush::Traffic;
-use crate::stream::Stream;
 use crate::verdict::{Failure, PmiPhase};
+use pmi_host_os::byte_vec;
+use pmi_host_os::stream::Stream;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 

@@ -104,8 +104,8 @@ const HEADER_BYTES: usize = 2;
 mod tests {
     use super::*;
     use crate::nodes::key::LinkKey;
-    use crate::random;
     use pmi_host_noise::{LinkSide, NoiseHandshake};
+    use pmi_host_os::random;
 
     /// Records of the side that has connected, and of the one that has accepted.
     fn pair(has_aes: bool) -> (Records, Records) {

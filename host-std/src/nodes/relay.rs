@@ -13,9 +13,9 @@
 //! 1 data, 2 close), the number of the connection (4 bytes, big-endian), the length of the data (2 bytes,
 //! big-endian), and the data.
 
-use crate::clock;
-use crate::launch::null_device;
-use crate::poller::{Interest, Poller, Token};
+use pmi_host_os::clock;
+use pmi_host_os::null_device;
+use pmi_host_os::poller::{Interest, Poller, Token};
 use pmi_std::Stream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -3,9 +3,9 @@
 //! A program goes into a directory of the node, which is removed with the node, or by its guard. Where no
 //! program can be executed there (`noexec`), or nothing can be written, it becomes a file in memory.
 
-use crate::byte_vec;
-use crate::launch::cleanup::files::SessionDirectory;
 use pmi_host_base::user_file;
+use pmi_host_os::byte_vec;
+use pmi_host_os::cleanup::files::SessionDirectory;
 use rustix::fs::{
     MemfdFlags, Mode, SealFlags, StatVfsMountFlags, fcntl_add_seals, memfd_create, statvfs,
 };

@@ -2,9 +2,9 @@
 
 use super::failed_host::FailedHost;
 use super::start::GATHERING;
-use crate::clock;
-use crate::stdio::target::Target;
-use crate::stream::Stream;
+use pmi_host_os::clock;
+use pmi_host_os::stream::Stream;
+use pmi_host_os::target::Target;
 use rustix::termios::isatty;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

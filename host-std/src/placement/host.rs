@@ -1,9 +1,9 @@
 //! Hosts with their slots, in the order of the list that names them.
 
 use super::{HOSTS_MAX, SLOTS_MAX, host_item};
+use pmi_host_os::host_name::is_same;
 use std::collections::HashMap;
 use std::fmt;
-use std::net::IpAddr;
 
 /// Host, and the numbers of ranks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,31 +174,6 @@ impl HostListBuilder {
     }
 }
 
-/// True if two names are those of one host, without regard to users. This is the one rule by which names are
-/// compared: a name without a domain is the same in each domain, a name with a domain in no other domain, and
-/// an address is the same as no other address and no name.
-pub(crate) fn is_same(one: &str, other: &str) -> bool {
-    // A dot at the end marks a whole name.
-    let [one, other] = [one, other].map(|name| {
-        let host = name.rsplit_once('@').map_or(name, |(_, host)| host);
-        host.strip_suffix('.').unwrap_or(host)
-    });
-    let is_short = |name: &str, whole: &str| {
-        short_name(whole).is_some_and(|first| first.eq_ignore_ascii_case(name))
-    };
-    let is_address = || match (one.parse::<IpAddr>(), other.parse::<IpAddr>()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
-    };
-    one.eq_ignore_ascii_case(other) || is_short(one, other) || is_short(other, one) || is_address()
-}
-
-/// Name of a host without its domain; `None` if it has none, or is an address.
-pub(crate) fn short_name(name: &str) -> Option<&str> {
-    let (first, _) = name.split_once('.').filter(|_| name.parse::<IpAddr>().is_err())?;
-    Some(first).filter(|first| !first.is_empty())
-}
-
 /// Refuses a name that would be something else in the command line of a starter, or on a terminal.
 fn check_name(name: &str) -> Result<(), String> {
     let is_valid =
@@ -304,29 +279,6 @@ mod tests {
         assert_eq!(HostList::parse(&most).unwrap().hosts().len(), HOSTS_MAX);
         for text in [format!("{most},x"), "n[0-4000000000]".into(), "a[0-999]b[0-999]".into()] {
             assert!(HostList::parse(&text).unwrap_err().contains("131072 hosts"), "{text}");
-        }
-    }
-
-    #[test]
-    fn names_are_the_same_unless_their_domains_or_addresses_differ() {
-        for (one, other) in [
-            ("a", "A"),
-            ("a", "a.example"),
-            ("a.example", "a.EXAMPLE."),
-            ("u@a", "a.example"),
-            ("::1", "0:0::1"),
-        ] {
-            assert!(is_same(one, other) && is_same(other, one), "{one} {other}");
-        }
-        for (one, other) in [
-            ("a", "b"),
-            ("a.example", "a.other"),
-            ("a.b", "a.c"),
-            ("10.88.0.1", "10.88.0.2"),
-            ("10", "10.88.0.1"),
-            ("", ".example"),
-        ] {
-            assert!(!is_same(one, other) && !is_same(other, one), "{one} {other}");
         }
     }
 

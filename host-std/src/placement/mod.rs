@@ -28,7 +28,7 @@ mod spawned;
 
 pub(crate) use expected::ExpectedRanks;
 pub(crate) use fill::{FillRules, HostOrder, PartHosts, place};
-pub(crate) use host::{HostList, is_same, short_name};
+pub(crate) use host::HostList;
 pub(crate) use host_file::parse as parse_file;
 pub(crate) use node_map::NodeMap;
 pub(crate) use rank_map::RankMap;

@@ -1,12 +1,12 @@
 //! Output of ranks for PMIx tools, and input of tools for ranks.
 
-use crate::clock;
 use crate::io::Io;
 use crate::operation::PushResult;
 use crate::report;
 use crate::server::service::Service;
 use crate::stdio::forward::OutputSource;
 use pmi_core::wire::pmix::names::Status;
+use pmi_host_os::clock;
 use std::rc::Rc;
 
 /// Sends tools the output that they have requested of processes that `source` describes, as far as they take

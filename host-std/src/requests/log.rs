@@ -2,8 +2,8 @@
 
 use crate::server::pmix::log::{LogChannel, LogRequest};
 use crate::server::pmix::syslog;
-use crate::stream::Stream;
 use pmi_core::wire::pmix::names::Status;
+use pmi_host_os::stream::Stream;
 use std::path::Path;
 
 /// Writes a log entry of process `pid`, which is 0 for a tool; `write` takes the texts for streams, and

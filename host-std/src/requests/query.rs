@@ -3,7 +3,6 @@
 //! They are written from rows, one for each process that was started. On one node the launcher makes them
 //! itself; on several nodes each node makes those of its own, and the head gathers them for each query.
 
-use crate::clock;
 use crate::launch::plan::directives;
 use crate::launch::plan::job::Plan;
 use crate::launch::plan::pmix_spawn;
@@ -12,6 +11,7 @@ use pmi_core::ids::JobId;
 use pmi_core::server::pmix::QueryItem;
 use pmi_core::wire::pmix::names::{Status, job_state, keys, proc_state};
 use pmi_core::wire::pmix::{Packer, Proc, Type, WILDCARD};
+use pmi_host_os::clock;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;

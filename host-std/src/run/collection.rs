@@ -155,7 +155,7 @@ const LISTED_MAX: usize = crate::watch::text::ROWS_MAX;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
+    use pmi_host_os::clock;
 
     fn report(number: u32) -> NodeReport {
         NodeReport { number, jobs: Vec::new() }

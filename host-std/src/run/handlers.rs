@@ -6,7 +6,6 @@ use super::{
     Run, RunEvent, changes, debuggers, failures, growth, operations, output, pauses, pushes,
     reports, spawn, terminal, tools, trace,
 };
-use crate::clock;
 use crate::launch::signal::{Arrived, Meaning};
 use crate::launch::start::process::ProcessEnd;
 use crate::link::{NodeEvent, ToOwnNode};
@@ -19,10 +18,11 @@ use crate::placement::PlacedHosts;
 use crate::report;
 use crate::run_report::RankEnd;
 use crate::stdio::StreamOwner;
-use crate::stream::Stream;
 use crate::termination::Interrupt;
 use crate::trace::monotonic_ns;
 use crate::verdict::{Failure, NodeLoss, PmiPhase};
+use pmi_host_os::clock;
+use pmi_host_os::stream::Stream;
 use pmi_tree::{Destination, EdgeLoss, NodeId, TreeEvent};
 use rustix::process::Signal;
 use std::io;

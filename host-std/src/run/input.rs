@@ -1,10 +1,10 @@
 //! Standard input of a run on several nodes: the head reads it, and sends it to the nodes of its readers.
 
 use super::terminal::HeadTerminal;
-use crate::clock;
-use crate::poller::{Interest, Poller, Token};
 use crate::settings::output::StdinTo;
 use crate::stdio::source::{CHUNK, Source, SourceRead};
+use pmi_host_os::clock;
+use pmi_host_os::poller::{Interest, Poller, Token};
 use pmi_tree::NodeId;
 use rustix::io::Errno;
 use std::collections::BTreeSet;

@@ -182,9 +182,9 @@ const ELSEWHERE_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
     use crate::nodes::node_report::InitWait;
     use crate::watch::table::Phase;
+    use pmi_host_os::clock;
     use std::time::Duration;
 
     fn ranks(all: impl IntoIterator<Item = u32>) -> Ranks {

@@ -5,7 +5,7 @@ use super::terminal::{self, HeadTerminal};
 use crate::nodes::message::ToNode;
 use crate::numbers::index;
 use crate::stdio::record::{OutputRecord, TextPlace};
-use crate::stream::Stream;
+use pmi_host_os::stream::Stream;
 use pmi_tree::{Destination, NodeId};
 use std::io;
 use std::time::Duration;

@@ -2,9 +2,9 @@
 
 use super::Run;
 use super::trace;
-use crate::clock;
 use crate::report;
 use crate::verdict::PausedNode;
+use pmi_host_os::clock;
 use pmi_tree::NodeId;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,11 +1,11 @@
 //! Queries of PMIx clients and tools for processes: all nodes are asked for the state of theirs.
 
 use super::{Run, tools};
-use crate::clock;
 use crate::nodes::message::ToNode;
 use crate::operation::{Asker, ControlMessage, OperationReply, ProcessRow};
 use pmi_core::ids::SessionId;
 use pmi_core::wire::pmix::names::{Status, proc_state};
+use pmi_host_os::clock;
 use pmi_tree::{Destination, MESSAGE_BYTES_MAX, NodeId};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -5,7 +5,6 @@
 
 use super::growth::{self, HeadGrowth};
 use super::{Run, debuggers, names, tools, trace};
-use crate::clock;
 use crate::launch::plan::debugger_daemons::place_daemons;
 use crate::launch::plan::hosts::RunHosts;
 use crate::launch::plan::job::{App, Plan};
@@ -28,6 +27,7 @@ use crate::stdio::label::RankNodes;
 use crate::verdict::Failure;
 use pmi_core::command::CodeRun;
 use pmi_core::error::Code;
+use pmi_host_os::clock;
 use pmi_tree::{Destination, NodeId};
 use std::fmt::Display;
 use std::rc::Rc;

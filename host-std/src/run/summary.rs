@@ -1,6 +1,5 @@
 //! Records of the start and end of every rank.
 
-use crate::clock;
 use crate::launch::plan::job::Plan;
 use crate::numbers::index;
 use crate::run_report::file::ResultFile;
@@ -8,6 +7,7 @@ use crate::run_report::{RankEnd, RankSummary, RunOutcome, RunTimes, text};
 use crate::settings;
 use crate::verdict::Failure;
 use pmi_host_base::exit;
+use pmi_host_os::clock;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 

@@ -1,11 +1,11 @@
 //! Nodes of a run and the ranks of its jobs, as the head knows them.
 
-use crate::clock;
 use crate::launch::plan::local_ranks::LocalRanks;
 use crate::numbers::index;
 use crate::placement::{NodeLoad, PlacedHosts};
-use crate::stream::Stream;
 use pmi_host_base::ranges::Ranks;
+use pmi_host_os::clock;
+use pmi_host_os::stream::Stream;
 use pmi_tree::NodeId;
 use std::collections::BTreeSet;
 use std::time::Instant;

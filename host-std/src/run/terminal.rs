@@ -2,12 +2,12 @@
 //! terminal of the user raw meanwhile, and follows its size.
 
 use super::Run;
-use crate::launch::cleanup::guard::Guard;
 use crate::nodes::job_message::TerminalMessage;
 use crate::nodes::message::ToNode;
 use crate::stdio::StreamOwner;
-use crate::stdio::console::{Console, size};
 use crate::stdio::interrupt_keys::InterruptKeys;
+use pmi_host_os::cleanup::guard::Guard;
+use pmi_host_os::console::{Console, size};
 use pmi_tree::{Destination, NodeId};
 use std::io;
 

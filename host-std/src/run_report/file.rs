@@ -1,8 +1,8 @@
 //! The file of the report (`--result`).
 
 use super::{RunOutcome, json, junit};
-use crate::stdio::target::Target;
 use pmi_host_base::user_file;
+use pmi_host_os::target::Target;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;

@@ -16,11 +16,11 @@
 //! `bytes_out` (on its PMI connection, from the view of the launcher). Unobserved values are `null`.
 
 use super::{RankEnd, RankSummary, RunOutcome};
-use crate::clock;
 use crate::launch::plan::job::Plan;
 use crate::launch::signal;
 use crate::launch::start::process::ProcessEnd;
 use crate::verdict::PmiPhase;
+use pmi_host_os::clock;
 use serde::Serialize;
 use std::io;
 use std::time::{Duration, Instant, UNIX_EPOCH};

@@ -7,7 +7,7 @@
 
 use super::text::how;
 use super::{RankSummary, RunOutcome};
-use crate::clock;
+use pmi_host_os::clock;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 use quick_xml::writer::Writer;
 use std::io;

@@ -1,12 +1,12 @@
 //! Ends of ranks as text for users: ranks with the same end share a line.
 
 use super::{RankEnd, RankSummary, RunOutcome};
-use crate::clock;
 use crate::launch::start::process::ProcessEnd;
 use crate::report::ended;
 use crate::verdict::PmiPhase;
 use pmi_host_base::exit::line;
 use pmi_host_base::ranges::ranges;
+use pmi_host_os::clock;
 use std::collections::BTreeSet;
 
 /// Ends of all ranks, by job.
@@ -103,10 +103,10 @@ pub(crate) fn apart(what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
     use crate::launch::plan::job::tests::plan;
     use crate::run_report::RunTimes;
     use crate::server::flush::Traffic;
+    use pmi_host_os::clock;
     use std::rc::Rc;
     use std::time::SystemTime;
 

@@ -3,8 +3,6 @@
 use super::pmix::heap::PmixHeap;
 use super::service::Service;
 use super::{changes, fetches, operations};
-use crate::admission::Socket;
-use crate::admission::munge::CredentialRequest;
 use crate::launch::plan::spawn_request::SpawnRequest;
 use crate::operation::OperationRequest;
 use crate::server::dial_in_peer::IDENTIFY_WITHIN;
@@ -17,6 +15,8 @@ use pmi_core::server::{Event, Server};
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::storage::Heap;
+use pmi_host_os::admission::Socket;
+use pmi_host_os::admission::munge::CredentialRequest;
 use std::net::SocketAddr;
 
 /// Event of the protocol server for the rest of the launcher.

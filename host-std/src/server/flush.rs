@@ -1,13 +1,13 @@
 //! One connection: the socket of a rank, bytes in transit, and the readiness it waits for.
 
-use crate::admission::Socket;
-use crate::poller::{Interest, Poller, Token};
 use crate::server::secure::{Certificate, FirstBytes};
 use pmi_core::command::{Answer, Reply, Text, Verb};
 use pmi_core::error::{Code, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 use pmi_core::wire::Dialect;
+use pmi_host_os::admission::Socket;
+use pmi_host_os::poller::{Interest, Poller, Token};
 use pmi_link::{Progress, PumpError, PumpState};
 use pmi_std::snapshot::server::{SnapshotLink, SnapshotPeer, Snapshots};
 use pmi_std::{BoundedBuf, NonBlocking, Stream};

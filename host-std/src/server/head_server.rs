@@ -3,7 +3,6 @@
 
 use super::name_lookups::{self, ClientRequest, NameLookups};
 use super::service::Service;
-use crate::clock;
 use crate::launch::plan::job::Plan;
 use crate::launch::plan::local_ranks::LocalRanks;
 use crate::operation::{Asker, ForwardedMessage, NameAnswerMessage, NameMessage};
@@ -12,6 +11,7 @@ use pmi_core::ids::{JobId, ProcId, Rank};
 use pmi_core::server::NameRequest;
 use pmi_core::server::pmix::{EndedPublisher, ForwardedRequest};
 use pmi_host_base::kvs_budget::KvsLimits;
+use pmi_host_os::clock;
 use pmi_tree::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

@@ -1,15 +1,15 @@
 //! Listen configuration for ranks that are not children of the launcher, and their authentication.
 //!
 //! The launcher listens only on request. Without a secret a listener is on loopback, and a peer must be
-//! of the launcher's own user ([`Policy::Owner`](crate::admission::Policy)). With one, a PMI-2 client
+//! of the launcher's own user ([`Policy::Owner`](pmi_host_os::admission::Policy)). With one, a PMI-2 client
 //! answers a challenge, and a PMI-1 client, whose protocol has no challenge, sends an identity that is
 //! derived from the secret.
 
 use super::secure::Certificate;
-use crate::admission::secret::{IdWidth, identity};
-use crate::resolver;
 use crate::settings;
 use pmi_core::auth::Secret;
+use pmi_host_os::admission::secret::{IdWidth, identity};
+use pmi_host_os::resolver;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 

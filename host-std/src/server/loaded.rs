@@ -1,10 +1,10 @@
 //! MPI libraries that ranks have loaded while they run, as Python does. The executable does not show them,
 //! and the answer to `init` depends on them.
 
-use crate::launch::processes;
 use pmi_core::ids::JobId;
 use pmi_host_base::library;
 use pmi_host_base::system_file;
+use pmi_host_os::processes;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;

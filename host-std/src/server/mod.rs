@@ -1,6 +1,6 @@
 //! Server of the ranks of all jobs: the protocol server ([`service`]) with connections that ranks open
 //! ([`dial_in_peer`]), its events ([`event`]), byte transfer ([`flush`]), listen configuration
-//! ([`listen_config`]), listener ([`listen`]), TLS ([`secure`]), connections to singletons ([`singleton`]),
+//! ([`listen_config`]), TLS ([`secure`]), connections to singletons ([`singleton`]),
 //! values in shared memory ([`snapshot`]). The head of a run on several nodes has one as well
 //! ([`head_server`]).
 
@@ -12,7 +12,6 @@ pub(crate) mod fetches;
 pub(crate) mod flush;
 pub(crate) mod head_server;
 mod job_setup;
-pub(crate) mod listen;
 pub(crate) mod listen_config;
 mod loaded;
 pub(crate) mod name_lookups;

@@ -2,13 +2,13 @@
 //! those lookups of PMIx clients among them that wait for a publication.
 
 use super::pmix::heap::PmixHeap;
-use crate::clock;
 use crate::operation::NameAnswerMessage;
 use pmi_core::ids::ProcId;
 use pmi_core::server::pmix::{ForwardedRequest, NamesReply};
 use pmi_core::server::{NameAnswer, NameRequest, Server};
 use pmi_core::wire::pmix::Request;
 use pmi_host_base::storage::Heap;
+use pmi_host_os::clock;
 use std::time::{Duration, Instant};
 
 /// Server that holds the names.

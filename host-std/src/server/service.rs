@@ -1,10 +1,7 @@
 //! Protocol server of all jobs, and its connections.
 
-use crate::admission::{EVICTED, peer};
-use crate::clock;
 use crate::launch::environment::rank_variables;
 use crate::launch::plan::job::Plan;
-use crate::poller::{Poller, Token};
 use crate::server::connections::Connections;
 use crate::server::dial_in_peer::{
     self, DialInPeer, IDENTIFY_WITHIN, TAKEN, Unauthenticated, excerpt, subject,
@@ -31,6 +28,9 @@ use pmi_core::server::{self, Event, Member, Peer, Server};
 use pmi_host_base::kvs_budget::{KvsBudget, KvsLimits, RefusedPut};
 use pmi_host_base::map_kvs::MapKvs;
 use pmi_host_base::storage::{Heap, Slab};
+use pmi_host_os::admission::{EVICTED, peer};
+use pmi_host_os::clock;
+use pmi_host_os::poller::{Poller, Token};
 use pmi_std::snapshot::server::SnapshotPeer;
 use pmi_std::{BoundedBuf, Clock, Stream};
 use pmi_trace::{Content, JobFacts};
@@ -520,7 +520,7 @@ impl Service {
     }
 
     /// Adds a connection whose peer has to identify itself. If more than `most` are unauthenticated, some
-    /// are closed, as [`Pending::surplus`](crate::admission::pending::Pending::surplus) chooses them.
+    /// are closed, as [`Pending::surplus`](pmi_host_os::admission::pending::Pending::surplus) chooses them.
     pub(crate) fn add_peer(
         &mut self,
         job: JobId,

@@ -3,7 +3,6 @@
 use super::event::printable;
 use super::pmix::heap::PmixHeap;
 use super::pmix::tools::Tools;
-use crate::clock;
 use crate::trace::{Last, Tracer};
 use crate::watch::table::{Elsewhere, WAITS_MAX, Wait, WaitCondition, seconds};
 use pmi_core::ids::{JobId, ProcId, Rank};
@@ -11,6 +10,7 @@ use pmi_core::server::pmix::{self, CollectiveKind};
 use pmi_core::server::{self, GroupFence, Member, Server};
 use pmi_host_base::ranges::Ranks;
 use pmi_host_base::storage::Heap;
+use pmi_host_os::clock;
 use pmi_std::Clock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@
 //! alone. Who the sources are, and where their lines go, is known to [`Gather`](super::gather::Gather) for
 //! ranks, and to [`LineMerge`](super::merge::LineMerge) for nodes.
 
-use crate::clock;
+use pmi_host_os::clock;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! One source, several readers, each at its own pace.
 
 use super::source::{CHUNK, Source, SourceRead};
-use crate::clock;
-use crate::poller::{Interest, Poller, Token};
+use pmi_host_os::clock;
+use pmi_host_os::poller::{Interest, Poller, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, ioctl_fionread};

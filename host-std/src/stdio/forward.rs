@@ -9,12 +9,12 @@ mod format;
 
 pub(crate) use format::{LineTag, OutputFormat};
 
-use crate::stream::Stream;
 use pmi_core::error::Misuse;
 use pmi_core::ids::{JobId, SessionId};
 use pmi_core::server::pmix::ForwardedOutput;
 use pmi_core::wire::pmix::Proc;
 use pmi_core::wire::pmix::names::channel;
+use pmi_host_os::stream::Stream;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};

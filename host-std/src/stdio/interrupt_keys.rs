@@ -1,6 +1,6 @@
 //! Keys that interrupt the launcher while all keys go to a rank with a terminal.
 
-use crate::clock;
+use pmi_host_os::clock;
 use rustix::process::{Signal, getpid, kill_process};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

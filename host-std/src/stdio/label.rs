@@ -2,11 +2,11 @@
 
 use super::StreamOwner;
 use super::pattern::{Pattern, PatternError, PatternValues};
-use crate::clock;
 use crate::numbers::index;
 use crate::placement::PlacedHosts;
 use crate::settings::Output;
 use pmi_host_base::ranges::ranges;
+use pmi_host_os::clock;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;

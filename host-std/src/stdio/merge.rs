@@ -9,9 +9,9 @@
 use super::collapse::{Collapse, Group};
 use super::record::{OutputRecord, TextPlace};
 use super::record_queue::RecordQueue;
-use crate::clock;
 use crate::placement::PlacedHosts;
-use crate::stream::Stream;
+use pmi_host_os::clock;
+use pmi_host_os::stream::Stream;
 use pmi_tree::{ChildMessage, NodeId, TreeConfig};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;

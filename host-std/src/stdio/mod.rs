@@ -7,10 +7,10 @@
 //! label       text in front of a line, from a pattern
 //! collapse    equal lines of several sources, merged
 //! gather      ... of the ranks of this process, on their way to a place
-//! outlet      one destination of lines, with a queue; target: writing there without blocking
+//! outlet      one destination of lines, with a queue
 //! files       opens files before anything starts
 //! inputs      readers of standard input; feed, source: several readers
-//! pty         a terminal for one rank; console: the launcher's own meanwhile
+//! pty         a terminal for one rank
 //! record      output of ranks on its way from another node
 //! merge       ... of several nodes, on their way to the node above; record_queue: sends them
 //! ```
@@ -20,7 +20,6 @@
 //! wait in the rank. Only input that a rank has read is taken from standard input.
 
 pub(crate) mod collapse;
-pub(crate) mod console;
 pub(crate) mod feed;
 pub(crate) mod files;
 pub(crate) mod forward;
@@ -39,7 +38,6 @@ pub(crate) mod pushed;
 pub(crate) mod record;
 pub(crate) mod record_queue;
 pub(crate) mod source;
-pub(crate) mod target;
 
 /// Job and rank, as patterns use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

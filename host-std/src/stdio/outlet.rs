@@ -2,11 +2,11 @@
 
 use super::StreamOwner;
 use super::record::{OutputRecord, TEXT_BYTES, TextPlace};
-use super::target::Target;
-use crate::clock;
-use crate::stream::Stream;
 use pmi_host_base::exit;
 use pmi_host_base::ranges::Ranks;
+use pmi_host_os::clock;
+use pmi_host_os::stream::Stream;
+use pmi_host_os::target::Target;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};

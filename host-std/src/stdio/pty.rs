@@ -1,8 +1,8 @@
 //! Terminal for one rank.
 
-use super::console::{Console, size};
 use super::interrupt_keys::InterruptKeys;
-use crate::poller::{Interest, Poller, Token};
+use pmi_host_os::console::{Console, size};
+use pmi_host_os::poller::{Interest, Poller, Token};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};

@@ -1,8 +1,8 @@
 //! Standard input that PMIx tools push to ranks.
 
-use crate::poller::{Interest, Poller, Token};
 use crate::stdio::inputs::{InputWriter, RankInput};
-use crate::stream::Streams;
+use pmi_host_os::poller::{Interest, Poller, Token};
+use pmi_host_os::stream::Streams;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, pipe_with};

@@ -2,10 +2,10 @@
 //!
 //! Wire: records in the order in which they were written, in postcard, without anything between them.
 
-use crate::byte_vec;
 use crate::rank_sets;
-use crate::stream::Stream;
 use pmi_host_base::ranges::Ranks;
+use pmi_host_os::byte_vec;
+use pmi_host_os::stream::Stream;
 use serde::{Deserialize, Serialize};
 
 /// Output of one rank, or of its node.

@@ -2,8 +2,8 @@
 
 use super::outlet::SHARED_BYTES;
 use super::record::{OutputRecord, TEXT_BYTES, TextPlace};
-use crate::clock;
-use crate::stream::Stream;
+use pmi_host_os::clock;
+use pmi_host_os::stream::Stream;
 use std::collections::VecDeque;
 use std::time::Instant;
 

@@ -7,7 +7,7 @@
 //! read are then taken. A terminal supports none of that: one line at most is taken there before a rank
 //! has read it.
 
-use crate::stdio::console::is_in_foreground;
+use pmi_host_os::console::is_in_foreground;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -15,8 +15,8 @@ pub(crate) use redact::redacted;
 pub(crate) use ring::{Last, Ring};
 pub(crate) use tap::Tap;
 
-use crate::clock;
 use message_lines::MessageLines;
+use pmi_host_os::clock;
 use unsent::UnsentRecords;
 
 use crate::launch::plan::job::Plan;

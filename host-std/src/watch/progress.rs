@@ -84,7 +84,7 @@ const BAR: u64 = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
+    use pmi_host_os::clock;
 
     #[test]
     fn short_steps_are_not_shown() {

@@ -116,7 +116,7 @@ impl Stall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
+    use pmi_host_os::clock;
 
     const SEC: Duration = Duration::from_secs(1);
 

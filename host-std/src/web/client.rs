@@ -2,9 +2,9 @@
 
 use super::link::{WebInput, WebLink};
 use super::upgrade::{Purpose, Upgrade};
-use crate::clock;
-use crate::poller::{Interest, Poller, Token};
 use pmi_core::auth::Challenge;
+use pmi_host_os::clock;
+use pmi_host_os::poller::{Interest, Poller, Token};
 use pmi_std::Stream;
 use std::cell::RefCell;
 use std::collections::VecDeque;

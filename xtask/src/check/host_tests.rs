@@ -1,5 +1,5 @@
 //! The tests of the launcher in `host-std/tests`: the programs that they are linked into, and the modules of
-//! `host-std/src` that each file concerns.
+//! the launcher and its crates that each file concerns.
 
 use crate::{files, process};
 use std::collections::BTreeMap;
@@ -67,8 +67,21 @@ impl HostTests {
     }
 }
 
-/// The test files for a source of the launcher, by its path without `host-std/src/` and ending: those of the
-/// longest row that fits. `None` if no row does.
+/// The module of a source of the launcher, by its path without ending: below `host-std/src`, or behind the
+/// name of the directory of its crate. `None` for other files.
+pub(super) fn module(path: &str) -> Option<String> {
+    let inside = path.strip_prefix("host-std/")?.strip_suffix(".rs")?;
+    let module = match inside.strip_prefix("src/") {
+        Some(module) => module.to_owned(),
+        None => {
+            let (part, module) = inside.split_once("/src/")?;
+            format!("{part}/{module}")
+        }
+    };
+    Some(module.strip_suffix("/mod").map_or(module.clone(), str::to_owned))
+}
+
+/// The test files for a [module] of the launcher: those of the longest row that fits. `None` if no row does.
 pub(super) fn concerned(module: &str) -> Option<&'static [&'static str]> {
     let fits = |row: &&(&str, &[&str])| {
         module.strip_prefix(row.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -85,11 +98,9 @@ const DIRECTORY: &str = "host-std/tests";
 
 const MODULE_PATH: &str = "#[path = \"../";
 
-/// Modules of `host-std/src`, and the test files that concern them.
+/// Modules of the launcher and its crates, and the test files that concern them.
 const MODULES: &[(&str, &[&str])] = &[
-    ("admission", &["dial", "munge", "pages", "tls", "unauthenticated"]),
     ("allocator", &["exhaustion"]),
-    ("byte_vec", &["nodes"]),
     ("cli", &["command_lines", "documents", "peer_options", "settings", "spellings", "switching"]),
     ("cli/config", &["settings"]),
     ("cli/mpiexec", &["command_lines", "peer_options", "spellings", "switching"]),
@@ -152,14 +163,25 @@ const MODULES: &[(&str, &[&str])] = &[
     ("nodes/starter/staging", &["nodes_stage"]),
     ("numbers", &["nodes", "spawn"]),
     ("operation", &["nodes", "nodes_pmix"]),
+    ("os", &["cleanup", "exhaustion", "surroundings"]),
+    ("os/admission", &["dial", "munge", "pages", "tls", "unauthenticated"]),
+    ("os/byte_vec", &["nodes"]),
+    ("os/cleanup", &["cleanup", "exhaustion", "leftovers", "sandboxes"]),
+    ("os/clock", &["exit_codes", "stops"]),
+    ("os/console", &["keys", "terminal"]),
+    ("os/host_name", &["host_names", "nodes_slurm"]),
+    ("os/listen", &["dial", "unauthenticated"]),
+    ("os/poller", &["exit_codes", "input", "output"]),
+    ("os/random", &["nodes_encryption", "unauthenticated"]),
+    ("os/resolver", &["host_names"]),
+    ("os/runtime_dir", &["cleanup", "ps"]),
+    ("os/stream", &["surroundings", "terminal"]),
+    ("os/target", &["output", "unread"]),
     ("other_runs", &["nodes_names", "nodes_pmix"]),
     ("placement", &["binding", "host_names", "nodes", "nodes_slurm", "settings"]),
-    ("poller", &["exit_codes", "input", "output"]),
-    ("random", &["nodes_encryption", "unauthenticated"]),
     ("rank_sets", &["ending", "nodes_reports"]),
     ("report", &["ending", "exit_codes", "misbehaviour"]),
     ("requests", &["nodes_tools", "pmix", "pmix_iof", "pmix_services", "pmix_tools"]),
-    ("resolver", &["host_names"]),
     ("run", &["ending", "exit_codes", "nodes", "nodes_reports", "nodes_spawn", "spawn"]),
     ("run/debuggers", &["debuggers"]),
     ("run/growth", &["nodes_added", "nodes_growth", "nodes_late"]),
@@ -172,7 +194,6 @@ const MODULES: &[(&str, &[&str])] = &[
     ("run/tools", &["nodes_tools", "pmix_tools"]),
     ("run/trace", &["trace"]),
     ("run_report", &["ending", "nodes_reports", "written_files"]),
-    ("runtime_dir", &["cleanup", "ps"]),
     ("server", &["dial", "kvs_limits", "misbehaviour", "spawn", "unauthenticated"]),
     (
         "server/pmix",
@@ -192,7 +213,6 @@ const MODULES: &[(&str, &[&str])] = &[
     ("server/singleton", &["singleton"]),
     ("settings", &["command_lines", "settings"]),
     ("stdio", &["input", "keys", "output", "terminal", "unread", "written_files"]),
-    ("stream", &["surroundings", "terminal"]),
     ("termination", &["ending", "exit_codes", "nodes_preempted", "stops"]),
     ("trace", &["trace"]),
     ("verdict", &["ending", "exit_codes"]),
@@ -207,15 +227,19 @@ mod tests {
 
     #[test]
     fn modules_of_the_launcher_have_rows_and_their_test_files_exist() {
-        let source = process::root().join("host-std/src");
+        let launcher = process::root().join("host-std");
+        let source = launcher.join("src");
         for directory in files::list(&source).unwrap().iter().filter(|path| path.is_dir()) {
             let name = directory.file_name().unwrap().to_str().unwrap();
             assert!(concerned(name).is_some_and(|files| !files.is_empty()), "{name} has no row");
         }
         let tests = HostTests::read().unwrap();
+        let is_there = |path: &Path| path.is_dir() || path.with_extension("rs").is_file();
         for (module, files) in MODULES {
-            let path = source.join(module);
-            assert!(path.is_dir() || path.with_extension("rs").is_file(), "no module {module}");
+            let (part, inside) = module.split_once('/').unwrap_or((module, ""));
+            let in_crate = launcher.join(part).join("src").join(inside);
+            let found = is_there(&source.join(module)) || is_there(&in_crate);
+            assert!(found, "no module {module}");
             for file in *files {
                 assert!(tests.contains(file), "{module}: no test file {file}");
             }
@@ -225,9 +249,19 @@ mod tests {
     #[test]
     fn module_has_the_tests_of_the_longest_row() {
         assert_eq!(concerned("nodes/names/store"), Some(&["nodes_names"][..]));
-        assert_eq!(concerned("poller"), concerned("poller/alarm"));
+        assert_eq!(concerned("os/poller"), concerned("os/poller/alarm"));
         assert_eq!(concerned("trace/ring"), Some(&["trace"][..]));
         assert_eq!(concerned("tracer"), None);
+    }
+
+    #[test]
+    fn module_of_a_crate_is_behind_the_name_of_its_directory() {
+        let found = |path: &str| module(path).unwrap_or_default();
+        assert_eq!(found("host-std/src/trace/mod.rs"), "trace");
+        assert_eq!(found("host-std/src/web/link.rs"), "web/link");
+        assert_eq!(found("host-std/os/src/poller.rs"), "os/poller");
+        assert_eq!(found("host-std/tests/trace.rs"), "");
+        assert_eq!(found("core/src/lib.rs"), "");
     }
 
     #[test]

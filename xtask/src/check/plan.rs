@@ -141,6 +141,11 @@ impl<'a> Changes<'a> {
         if is_product(inside) {
             self.products.insert(directory);
         }
+        // Crates of the launcher are tested by it as well.
+        let module = host_tests::module(path);
+        if let Some(files) = module.and_then(|module| host_tests::concerned(&module)) {
+            self.host.tests.extend(files.iter().map(ToString::to_string));
+        }
         let is_test = ["tests", "benches"].iter().any(|place| is_in(inside, place));
         if !(is_test && path.ends_with(".rs")) {
             self.add_steps(path);
@@ -452,8 +457,12 @@ mod tests {
         ("core/testkit", &["core"]),
         ("transports/link", &["core", "dev:core/testkit"]),
         ("transports/trace", &["core"]),
-        ("host-std", &["core", "transports/link", "transports/trace", "host-std/base"]),
+        (
+            "host-std",
+            &["core", "transports/link", "transports/trace", "host-std/base", "host-std/os"],
+        ),
         ("host-std/base", &["core", "transports/link"]),
+        ("host-std/os", &["core", "host-std/base"]),
         ("wasm", &["core", "transports/trace"]),
         ("xtask", &[]),
     ];
@@ -514,7 +523,7 @@ mod tests {
                 "cargo fmt --all --check",
                 "cargo clippy --package core --all-targets -- -D warnings",
                 "cargo check --package core-testkit --package host-std --package host-std-base \
-                 --package transports-link --package transports-trace --package wasm",
+                 --package host-std-os --package transports-link --package transports-trace --package wasm",
                 "cargo test --package core --no-fail-fast",
             ]
         );
@@ -575,6 +584,23 @@ mod tests {
                 format!(
                     "cargo {tests} --test keys --test terminal --test trace --test unread \
                      --test written_files --no-fail-fast"
+                ),
+            ]
+        );
+    }
+
+    #[test]
+    fn change_of_a_crate_of_the_launcher_runs_the_tests_that_concern_it_as_well() {
+        assert_eq!(
+            lines(&["host-std/os/src/poller.rs"]),
+            [
+                "cargo fmt --all --check".to_owned(),
+                "cargo clippy --package host-std-os --all-targets -- -D warnings".to_owned(),
+                "cargo check --package host-std".to_owned(),
+                "cargo test --package host-std-os --no-fail-fast".to_owned(),
+                format!(
+                    "cargo {} --test streams --no-fail-fast -- input:: output::",
+                    test::WORKSPACE_TESTS
                 ),
             ]
         );

@@ -2,7 +2,7 @@
 
 use super::frame::{StackFrame, ThreadStack};
 use super::python;
-use crate::clock;
+use pmi_host_os::clock;
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::thread;

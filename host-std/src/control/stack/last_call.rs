@@ -47,7 +47,7 @@ fn caller(process: &Process, address: u64) -> Option<StackFrame> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
+    use pmi_host_os::clock;
     use std::process::{Command, Stdio};
     use std::time::Duration;
 

@@ -95,7 +95,7 @@ const GRACE: Duration = Duration::from_secs(3);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
+    use pmi_host_os::clock;
 
     #[test]
     fn steps_come_once_and_in_order() {

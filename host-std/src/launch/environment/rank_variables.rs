@@ -4,7 +4,6 @@
 use super::other_launchers::{slurm_of_plan, slurm_of_rank, torch_of_plan, torch_of_rank};
 use super::pmix;
 use super::sharing;
-use crate::launch::null_device;
 use crate::launch::plan::job::{App, Endpoint, Plan};
 use crate::launch::plan::program_environment::{
     Inherited, Owner, ProgramEnvironment, Variable, found_by,
@@ -12,6 +11,7 @@ use crate::launch::plan::program_environment::{
 use crate::launch::plan::protocol_offer::ProtocolOffer;
 use pmi_host_base::env::of_job;
 use pmi_host_base::variables::{self, BY_NODE, MPICH_VERSION, covers, gives_way};
+use pmi_host_os::null_device;
 use pmi_std::env::{PIN_VARIABLE, SNAPSHOT_VARIABLE};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -194,10 +194,10 @@ fn socket_fd() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::cleanup::guard_protocol;
     use crate::launch::plan::job::PmixEndpoint;
     use crate::launch::plan::job::tests::plan;
     use pmi_host_base::variables::SET;
+    use pmi_host_os::cleanup::guard_protocol;
 
     fn pair(name: &str, value: &str) -> (OsString, OsString) {
         (name.into(), value.into())

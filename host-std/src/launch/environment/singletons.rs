@@ -4,9 +4,9 @@
 //! that they were started with, the libraries that they have loaded, and what `MPI_Init` leaves open.
 
 use crate::launch::plan::protocol_offer::ProtocolOffer;
-use crate::launch::processes;
 use pmi_host_base::library::{self, Family};
 use pmi_host_base::system_file;
+use pmi_host_os::processes;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::fd::RawFd;

@@ -1,14 +1,13 @@
-//! Hosts by their names: this machine, those of a run, and those that a spawn request lists.
+//! Hosts by their names: those of a run, and those that a spawn request lists.
 
 use super::spawn_outcome::SpawnError;
 use crate::numbers::index;
-use crate::placement::is_same;
 use pmi_host_base::user_file;
 use pmi_host_base::words;
+use pmi_host_os::host_name::{is_here, is_loopback, is_same};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
-use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 /// Hosts by their names, and those that a file lists.
@@ -125,36 +124,6 @@ fn read_hosts(file: &Path) -> Result<Vec<String>, String> {
         Some(slots.map_or_else(|| name.to_owned(), |slots| format!("{name}:{slots}")))
     };
     Ok(lines.filter_map(host).collect())
-}
-
-/// True if a name means this host, which is called `host`, for the user of the launcher: the same name, an
-/// empty one, or a loopback name.
-pub(crate) fn is_here(wanted: &str, host: &str) -> bool {
-    is_loopback(wanted) || !wanted.contains('@') && is_same(wanted, host)
-}
-
-/// True if a name means the host on which it is read: an empty one, or a loopback name.
-fn is_loopback(name: &str) -> bool {
-    ["", "localhost", "127.0.0.1", "::1"].contains(&name)
-}
-
-/// True if a name or an address is this machine, which is called `host`: only its own addresses can be bound
-/// here. A name is resolved only if it `is_single`: the name service takes long for a thousand names.
-pub(crate) fn is_this_machine(name: &str, host: &str, is_single: bool) -> bool {
-    let is_address = || name.parse::<IpAddr>().is_ok();
-    is_here(name, host) || (is_single || is_address()) && UdpSocket::bind((name, 0)).is_ok()
-}
-
-/// Name of the node of this process in Slurm: `Some` within an allocation, empty if the node is not part of
-/// it, which is where `salloc` runs its command.
-pub(crate) fn slurm_node() -> Option<String> {
-    std::env::var_os("SLURM_JOB_ID")?;
-    Some(std::env::var("SLURMD_NODENAME").unwrap_or_default())
-}
-
-/// True if `node`, that of this process in Slurm, is called `name`.
-pub(crate) fn is_node(name: &str, node: Option<&str>) -> bool {
-    !name.is_empty() && node == Some(name)
 }
 
 /// Larger than any real list of hosts.

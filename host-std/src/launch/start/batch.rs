@@ -18,7 +18,6 @@ use super::script;
 use super::session::{Session, SpawnAttributes, StartMethod};
 use super::start_error::explained;
 use super::trampoline;
-use crate::clock;
 use crate::launch::plan::directives::DebugHold;
 use crate::launch::plan::job::InitScheduling;
 use crate::launch::topology::binding::Binding;
@@ -27,6 +26,7 @@ use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnFileActions, posix_spawn};
 use nix::sys::signal::SigSet;
 use nix::sys::stat::Mode;
+use pmi_host_os::clock;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -359,8 +359,8 @@ const STACK: usize = 64 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::null_device;
     use crate::launch::signal::Ignored;
+    use pmi_host_os::null_device;
     use rustix::process::{WaitOptions, waitpid};
 
     #[test]

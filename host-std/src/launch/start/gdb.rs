@@ -9,11 +9,11 @@
 //! stop as soon as gdb holds the process, which hides that signal from its user.
 
 use super::trampoline;
-use crate::clock;
-use crate::launch::cleanup::guard_protocol::RUN;
 use crate::launch::plan::directives::DebugHold;
 use nix::sys::signal::SigSet;
 use pmi_host_base::program::{Program, ProgramError};
+use pmi_host_os::cleanup::guard_protocol::RUN;
+use pmi_host_os::clock;
 use std::ffi::{CString, OsStr};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;

@@ -29,22 +29,22 @@
 //!   this package, the [`trampoline`](super::trampoline), which unblocks them and becomes the rank.
 
 use super::batch::{Batch, RankProgram, RankStart, RankStreams, Starters};
-use super::descriptors::DescriptorLimit;
 use super::process::Process;
 use super::scheduling::InitializingRanks;
 use super::session::{Session, SpawnAttributes};
 use super::start_error::no_directory;
-use crate::launch::cleanup::guard::Guard;
-use crate::launch::cleanup::guard_protocol::{self, Guarded};
-use crate::launch::cleanup::orphans::Orphans;
 use crate::launch::environment::rank_variables;
-use crate::launch::null_device;
 use crate::launch::plan::job::{InitScheduling, Plan};
 use crate::launch::plan::program_environment::{Inherited, Owner, ProgramEnvironment, Variable};
-use crate::launch::processes;
 use crate::launch::signal::UserSignals;
-use crate::stream::Streams;
 use pmi_host_base::program::Program;
+use pmi_host_os::cleanup::guard::Guard;
+use pmi_host_os::cleanup::guard_protocol::{self, Guarded};
+use pmi_host_os::cleanup::orphans::Orphans;
+use pmi_host_os::descriptors::DescriptorLimit;
+use pmi_host_os::null_device;
+use pmi_host_os::processes;
+use pmi_host_os::stream::Streams;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -130,7 +130,7 @@ impl Launcher {
         has_starter: bool,
         UserSignals { mask, ignored }: UserSignals,
     ) -> io::Result<Self> {
-        let mut orphans = Orphans::new();
+        let mut orphans = Orphans::adopt();
         let guarded = if has_starter { Guarded::NodeRanks } else { Guarded::Ranks };
         let guard = Guard::start(guarded, has_terminal, orphans.inherited());
         if let Some(guard) = &guard {

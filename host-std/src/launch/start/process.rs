@@ -1,8 +1,8 @@
 //! A process that was started, its end, and signals to it.
 
-use crate::clock;
-use crate::launch::process_handle::ProcessHandle;
-use crate::launch::processes;
+use pmi_host_os::clock;
+use pmi_host_os::process_handle::ProcessHandle;
+use pmi_host_os::processes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde::{Deserialize, Serialize};

@@ -11,9 +11,9 @@
 //!
 //! Both end some time after the last message of the ranks, since computing gains nothing by them.
 
-use crate::clock;
 use crate::launch::plan::job::InitScheduling;
 use nix::libc::{self, c_long, c_uint, pid_t, sched_attr};
+use pmi_host_os::clock;
 use procfs::process::Process;
 use rustix::process::Pid;
 use std::ptr;

@@ -8,14 +8,14 @@ use super::{
     NOTICE, NameOutcome, NameQuery, NameResult, NameServerRequest, OTHER_VERSION, Piece, VERSION,
     read, read_key,
 };
-use crate::clock;
 use crate::operation::{Asker, NameAnswerMessage};
 use crate::other_runs::{CONNECT_BYTES, ConnectPart, ConnectResult};
-use crate::poller::{Poller, Token};
-use crate::resolver;
 use crate::server::head_server::NameAnswers;
 use crate::settings::names::NameSettings;
 use pmi_core::wire::pmix::names::Status;
+use pmi_host_os::clock;
+use pmi_host_os::poller::{Poller, Token};
+use pmi_host_os::resolver;
 use pmi_tree::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

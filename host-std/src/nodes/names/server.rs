@@ -11,18 +11,18 @@ use super::{
     NOTICE, NameOutcome, NameQuery, NameResult, NameServerRequest, OTHER_VERSION, PIECE_BYTES,
     PIECES_BYTES, Piece, VERSION, read, read_or_make_key,
 };
-use crate::admission::limits::RejectionLog;
-use crate::admission::pending::Pending;
-use crate::admission::{EVICTED, PENDING_MAX, Policy};
-use crate::clock;
 use crate::operation::NameAnswerMessage;
-use crate::poller::{Poller, Token};
-use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
 use crate::settings::names::NameSettings;
 use clap::{Arg, Command};
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::exit::{FAILED, complain, line, print, refuse};
 use pmi_host_base::usage::UsageError;
+use pmi_host_os::admission::limits::RejectionLog;
+use pmi_host_os::admission::pending::Pending;
+use pmi_host_os::admission::{EVICTED, PENDING_MAX, Policy};
+use pmi_host_os::clock;
+use pmi_host_os::listen::{ACCEPTED_AT_ONCE, Listener};
+use pmi_host_os::poller::{Poller, Token};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -6,9 +6,9 @@ use super::super::greeting::{NodeGreeting, NodeHello, NodePlace, ancestors};
 use super::super::handshake::KeyId;
 use super::keyring::is_of_node;
 use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, delegation};
-use crate::poller::{Poller, Token};
-use crate::server::listen::Listener;
 use pmi_core::time::Duration;
+use pmi_host_os::listen::Listener;
+use pmi_host_os::poller::{Poller, Token};
 use pmi_tree::{NodeId, TreeConfig, TreeNode};
 use std::io;
 

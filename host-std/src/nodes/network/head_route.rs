@@ -4,7 +4,7 @@ use super::super::addresses;
 use super::super::edge::{self, Edge};
 use super::super::handshake::KnownKey;
 use super::super::relay::Relay;
-use crate::poller::{Interest, Poller, Token};
+use pmi_host_os::poller::{Interest, Poller, Token};
 use pmi_std::Stream;
 use rustix::net::sockopt::set_tcp_user_timeout;
 use std::io::{self, ErrorKind};

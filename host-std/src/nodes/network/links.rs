@@ -1,7 +1,7 @@
 //! Connections of a head or a node server, and their states.
 
 use super::super::edge::Edge;
-use crate::admission::pending::Pending;
+use pmi_host_os::admission::pending::Pending;
 use std::collections::BTreeMap;
 use std::time::Instant;
 

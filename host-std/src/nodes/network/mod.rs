@@ -36,17 +36,17 @@ use super::greeting::{NodeGreeting, NodePlace};
 use super::key::{LinkKey, RunKey};
 use super::record::CONTENT_MAX;
 use super::starter::pool::{StarterEnd, StarterPool};
-use crate::admission::gate::TcpGate;
-use crate::admission::limits::RejectionLog;
-use crate::admission::{EVICTED, PENDING_MAX};
-use crate::clock;
 use crate::launch::topology::resources::OwnResources;
-use crate::poller::{Poller, Token};
-use crate::server::listen::{ACCEPTED_AT_ONCE, Listener};
 use crate::settings::nodes::PortRange;
 use head_route::HeadRoute;
 use keyring::Keyring;
 use links::{LinkState, Links, NodeLink};
+use pmi_host_os::admission::gate::TcpGate;
+use pmi_host_os::admission::limits::RejectionLog;
+use pmi_host_os::admission::{EVICTED, PENDING_MAX};
+use pmi_host_os::clock;
+use pmi_host_os::listen::{ACCEPTED_AT_ONCE, Listener};
+use pmi_host_os::poller::{Poller, Token};
 use pmi_std::Stream;
 use pmi_tree::{
     Class, CollectiveId, Contribution, Destination, NodeId, TreeError, TreeEvent, TreeNode,

@@ -5,7 +5,7 @@ use super::super::greeting::{NodeHello, NodePlace, NodeTask, StartMessage, ances
 use super::super::handshake::HandshakeError;
 use super::super::key::{KeyName, LinkKey};
 use super::greetings;
-use crate::placement::is_same;
+use pmi_host_os::host_name::is_same;
 use pmi_tree::{TreeNode, TreeStart};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

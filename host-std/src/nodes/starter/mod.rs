@@ -12,11 +12,11 @@ mod staging;
 mod start;
 mod table;
 
-use crate::launch::plan::hosts::{is_node, is_this_machine, slurm_node};
 use crate::nodes::key::LinkKey;
 use crate::placement::flux::Broker;
 use crate::settings::nodes::{NodeSettings, OFF, StarterFanout, StarterName};
 use delegation::StartPlan;
+use pmi_host_os::host_name::{is_node, is_this_machine, slurm_node};
 use pool::StarterEnd;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

@@ -2,7 +2,7 @@
 //!
 //! | directive | action |
 //! |---|---|
-//! | `pmix.reg.cleanup`, `.cleanupdir` | registered; see [`crate::launch::cleanup::files`] |
+//! | `pmix.reg.cleanup`, `.cleanupdir` | registered; see [`pmi_host_os::cleanup::files`] |
 //! | `pmix.jctrl.kill` | SIGKILL |
 //! | `pmix.jctrl.term` | SIGTERM, and SIGKILL for those that still run a while later |
 //! | `pmix.jctrl.sig` | this signal |
@@ -12,13 +12,13 @@
 //! A rank may control ranks of its own job, and jobs spawned from it, directly or not; a tool all.
 
 use crate::launch::cleanup::control_action::ControlAction;
-use crate::launch::cleanup::files::Cleanup;
 use crate::server::pmix::heap::PmixHeap;
 use pmi_core::ids::{JobId, KvsName};
 use pmi_core::server::Server;
 use pmi_core::wire::pmix::names::{Status, flags, keys};
 use pmi_core::wire::pmix::{Info, List, Proc, WILDCARD};
 use pmi_host_base::storage::Heap;
+use pmi_host_os::cleanup::files::Cleanup;
 use rustix::process::Signal;
 use std::ffi::CString;
 

@@ -6,9 +6,9 @@
 //! credential, and known to this launcher only, so that a credential is valid for the processes of one
 //! run.
 
-use crate::random::random;
 use pmi_core::auth::{Label, PROOF_DIGITS, Secret};
 use pmi_core::time::{Duration, Instant};
+use pmi_host_os::random::random;
 use std::io;
 
 /// Issuer and validator of credentials.

@@ -12,12 +12,12 @@
 use super::control::{Controller, target};
 use super::heap::PmixHeap;
 use crate::stdio::forward::{LineTag, OutputDelivery, OutputPull};
-use crate::stream::Stream;
 use pmi_core::ids::JobId;
 use pmi_core::server::Server;
 use pmi_core::wire::pmix::names::{Status, channel, flags, keys};
 use pmi_core::wire::pmix::{Info, List};
 use pmi_host_base::storage::Heap;
+use pmi_host_os::stream::Stream;
 use std::time::Duration;
 
 /// Input of a tool for ranks.

@@ -7,9 +7,9 @@
 //! | anything else: the log of another host, mail, a store of all jobs | none: a launcher has none of these |
 
 use super::syslog;
-use crate::stream::Stream;
 use pmi_core::wire::pmix::names::{Status, flags, keys};
 use pmi_core::wire::pmix::{Info, List};
+use pmi_host_os::stream::Stream;
 
 /// Destination of a log entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

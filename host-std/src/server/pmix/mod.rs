@@ -2,7 +2,7 @@
 //! to the launcher ([`host_request`]: job control in [`control`], output and input of tools in
 //! [`forwarding`], log entries in [`log`] and [`syslog`], file monitors in [`monitor`], credentials in
 //! [`credential`]), tools ([`tools`]), shared memory ([`store`]) and events ([`events`]). Authentication
-//! is in [`crate::admission::peer`].
+//! is in [`pmi_host_os::admission::peer`].
 
 pub(crate) mod control;
 pub(crate) mod credential;

@@ -1,7 +1,7 @@
 //! Text that is added to forwarded lines.
 
 use super::OutputSource;
-use crate::stream::Stream;
+use pmi_host_os::stream::Stream;
 use std::time::SystemTime;
 
 /// Format of forwarded lines.

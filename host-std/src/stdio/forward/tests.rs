@@ -1,5 +1,5 @@
 use super::*;
-use crate::clock;
+use pmi_host_os::clock;
 
 const SESSION: SessionId = SessionId(3);
 const JOB: JobId = JobId(1);

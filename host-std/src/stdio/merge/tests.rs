@@ -1,9 +1,9 @@
 //! Tests of merging on nodes of a tree of radix 2: node 1 has the children 3 and 4, and each node one rank.
 
 use super::*;
-use crate::clock;
 use crate::placement::tests::placed;
 use pmi_host_base::ranges::Ranks;
+use pmi_host_os::clock;
 
 const WAIT: Duration = Duration::from_secs(1);
 

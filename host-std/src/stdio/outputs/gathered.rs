@@ -4,7 +4,7 @@ use super::super::StreamOwner;
 use super::super::gather::Gather;
 use super::super::outlet::Outlet;
 use super::{LineTreatment, OutputPipe, Outputs};
-use crate::stream::Stream;
+use pmi_host_os::stream::Stream;
 use std::time::Instant;
 
 /// Hands out lines that have waited long enough for equal ones.

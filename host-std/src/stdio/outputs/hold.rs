@@ -2,8 +2,8 @@
 
 use super::{OutputPipe, Outputs};
 use crate::numbers::number;
-use crate::poller::{Interest, Poller, Token};
-use crate::stream::Stream;
+use pmi_host_os::poller::{Interest, Poller, Token};
+use pmi_host_os::stream::Stream;
 use std::io;
 
 /// Stops or resumes reading the pipes that lead to a place.

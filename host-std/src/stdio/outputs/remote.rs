@@ -9,7 +9,7 @@ use super::super::places::Places;
 use super::{LineTreatment, Outputs, Pipes, SCRATCH, gathered};
 use crate::numbers::index;
 use crate::placement::PlacedHosts;
-use crate::stream::Stream;
+use pmi_host_os::stream::Stream;
 use pmi_tree::TreeConfig;
 use rustix::event::PollFlags;
 use serde::{Deserialize, Serialize};
@@ -190,8 +190,8 @@ impl Outputs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::poller::Poller;
     use crate::stdio::record::OutputRecord;
+    use pmi_host_os::poller::Poller;
     use pmi_tree::NodeId;
     use rustix::event::{PollFd, poll};
     use rustix::pipe::{PipeFlags, pipe_with};

@@ -19,12 +19,12 @@ pub(in crate::server) use session::PublishingSession;
 
 use self::chain::{RankChain, Segment, SegmentWrite};
 use super::heap::Shared;
-use crate::launch::cleanup::files::remove_directory;
 use crate::launch::plan::pmix_store::{DATA_BYTES, INITIAL_BYTES, meta_bytes};
 use pmi_core::server::pmix::CommittedData;
 use pmi_core::wire::pmix::names::keys;
 use pmi_core::wire::pmix::{Format, Info, Kval, Kvals, Type, Unpacker};
 use pmi_host_base::user_file;
+use pmi_host_os::cleanup::files::remove_directory;
 use rustix::fs::Mode;
 use std::collections::BTreeMap;
 use std::fs::File;

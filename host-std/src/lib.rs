@@ -9,14 +9,14 @@
 //! placement   hosts, allocations of batch systems, the node of every rank
 //! run         jobs of a launcher: spawn, failure, exit code, tables, output, tools, trace
 //! node        ranks of a host: processes, streams, the server that they speak to
-//! link        all that passes between a run and its nodes
+//! link        all that passes between a run and its nodes, and the messages
 //! listeners   for ranks that connect by themselves, for PMIx clients, for pages
 //! requests    requests of PMIx clients that run and node answer alike
 //! launch      topology, cleanup, plan, environment, start; preview, signal
 //! io          all streams of a run or a node; delivery: the time that readers get at the end
 //! stdio       input and output of ranks: lines, labels, files, outputs
 //! server      service (the protocol server and its links), event
-//! nodes       node servers on hosts: starters, authenticated connections, places in the tree
+//! names       server of published names for several launchers
 //! operation   messages about operations of ranks on several nodes
 //! control     status queries to a running launcher: 'pmi-host ps'
 //! watch       state of a run: running ranks, waiting ranks, runs without progress
@@ -27,7 +27,7 @@
 //! demo_rank   the built-in client that runs when no program is named
 //! ```
 //!
-//! What the launcher asks of Linux is in `pmi-host-os`.
+//! Node servers on hosts are in `pmi-nodes`, and what the launcher asks of Linux is in `pmi-host-os`.
 //!
 //! One thread, one readiness loop. It never blocks on a rank, a client or a reader of the output: each
 //! descriptor is used only when the poller reports it ready. Regular files have no readiness, so a trace
@@ -41,7 +41,6 @@ compile_error!(
 );
 
 mod cli;
-mod columns;
 mod control;
 mod demo_rank;
 mod front;
@@ -50,8 +49,8 @@ mod io;
 mod launch;
 mod link;
 mod listeners;
+mod names;
 mod node;
-mod nodes;
 mod numbers;
 mod operation;
 mod other_runs;

@@ -41,7 +41,7 @@ const UNSAFE_PLACES: &[&str] = &[
     // A debugger reads and writes variables by their names.
     "host-std/src/front/mpir.rs",
     // An option of sockets for which no library has a function.
-    "host-std/src/nodes/peer_host.rs",
+    "host-std/nodes/src/peer_host.rs",
     // An allocator that reports a lack of memory.
     "host-std/src/allocator.rs",
     // A number from the environment becomes a descriptor, and a descriptor becomes memory.

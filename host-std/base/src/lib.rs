@@ -2,7 +2,7 @@
 //! libraries, the environment of ranks, and the server's storage.
 //!
 //! ```text
-//! exit        exit codes, and output of short commands
+//! exit        exit codes, and output of short commands; columns: tables of text
 //! usage       errors of command lines; words: a line split as a shell does; ranges: `0-2,5`
 //! library     MPI libraries of a program, and functions, from its file
 //! user_file   opens files that users name, safely against other users; system_file: files of the kernel and
@@ -24,6 +24,7 @@ compile_error!(
     "pmi-host runs on Linux only; pmi-core, pmi-link, pmi-sim and the playground build on this system"
 );
 
+pub mod columns;
 pub mod env;
 pub mod executable;
 pub mod exit;

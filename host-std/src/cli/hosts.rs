@@ -3,13 +3,14 @@
 use super::args::PartArgs;
 use super::config::own_settings;
 use crate::placement::allocation::{Allocation, AllocationSource, Surroundings, of_batch_system};
-use crate::placement::flux::{Broker, brokers};
+use crate::placement::flux::{self, brokers};
 use crate::placement::{HostList, HostOrder, PartHosts, PlacedHosts, parse_file, place};
 use crate::settings::HostSettings;
 use crate::settings::hosts::HostSource;
 use pmi_host_base::usage::UsageError;
 use pmi_host_base::user_file;
 use pmi_host_os::host_name::{is_here, is_node, is_this_machine, slurm_node};
+use pmi_nodes::starter::Broker;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
@@ -217,7 +218,8 @@ pub(crate) fn allocated() -> Result<Option<Allocation>, UsageError> {
 /// Brokers of the instance of Flux that this process is in; none if it does not list them.
 pub(crate) fn flux_brokers() -> Vec<Broker> {
     let set = output(&["flux", "kvs", "get", "resource.R"]);
-    set.and_then(|set| brokers(&set)).unwrap_or_default()
+    let brokers = set.and_then(|set| brokers(&set)).unwrap_or_default();
+    brokers.into_iter().map(|flux::Broker { host, rank, .. }| Broker { host, rank }).collect()
 }
 
 /// Name of this host among `names`: `host`, which the system reports, but within Slurm the listed one, since

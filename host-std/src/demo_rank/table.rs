@@ -1,7 +1,7 @@
 //! The table that rank 0 of the demo prints.
 
 use super::{DemoCard, Timing};
-use crate::columns;
+use pmi_host_base::columns;
 use std::time::Duration;
 
 /// Renders hosts and durations, one row for each rank, and the median and the worst of all at the end.

@@ -1,15 +1,16 @@
 //! `pmi-host doctor`, and its option for the hosts of a run.
 
+use crate::cli::hosts::flux_brokers;
 use crate::cli::layers;
 use crate::cli::options::{self, Topic};
-use crate::nodes::check;
 use crate::placement::HostList;
 use crate::settings::Settings;
-use crate::settings::nodes::StarterName;
 use clap::{Arg, ArgMatches, Command};
 use pmi_host_base::exit::{print, refuse};
 use pmi_host_base::usage::UsageError;
 use pmi_host_tools::doctor as tool;
+use pmi_nodes::check;
+use pmi_nodes::settings::StarterName;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -68,7 +69,8 @@ fn of_hosts(matches: &ArgMatches) -> ExitCode {
     if hosts.is_empty() && !is_local {
         return refuse(&UsageError::Alone { option: "--starter", other: "--hosts" });
     }
-    check::run(hosts, &settings.nodes, matches.get_one::<OsString>(tool::PROGRAM).cloned())
+    let program = matches.get_one::<OsString>(tool::PROGRAM).cloned();
+    check::run(hosts, &settings.nodes, program, flux_brokers)
 }
 
 /// Settings from all sources, of which the command line has precedence.

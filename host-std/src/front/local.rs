@@ -7,7 +7,6 @@ use crate::launch::signal::{Signals, UserSignals};
 use crate::link::{LocalLink, NodeLink, OWN_NODE, RunLink};
 use crate::listeners;
 use crate::node::{Node, NodeStart};
-use crate::nodes::stage::StagedPrograms;
 use crate::report;
 use crate::run::{HeadInput, Run, RunEnd, RunStart};
 use crate::server::singleton::SingletonArgs;
@@ -18,6 +17,7 @@ use crate::stdio::places::Places;
 use pmi_host_os::descriptors::{DescriptorLimit, FdBudget};
 use pmi_host_os::null_device;
 use pmi_host_os::poller::Poller;
+use pmi_nodes::stage::StagedPrograms;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 

@@ -24,10 +24,9 @@ use crate::install::{self, CommandPages};
 use crate::launch::preview;
 use crate::launch::signal::Ignored;
 use crate::launch::start::trampoline::{self, TRAMPOLINE};
+use crate::launch::topology::resources::OwnResources;
+use crate::names::server as name_server;
 use crate::node;
-use crate::nodes::names::server as name_server;
-use crate::nodes::node as node_server;
-use crate::nodes::starter::NODE;
 use crate::run::RunEnd;
 use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
 use clap::{Arg, Command};
@@ -39,6 +38,8 @@ use pmi_host_os::cleanup::guard_protocol::GUARD;
 use pmi_host_os::cleanup::survivors;
 use pmi_host_tools::conform::RANK;
 use pmi_host_tools::{bridge, conform, pmix, replay, trace};
+use pmi_nodes::node as node_server;
+use pmi_nodes::starter::NODE;
 use rustix::stdio::dup2_stdin;
 use served_run::write_last;
 use signal_hook::consts::SIGXFSZ;
@@ -46,6 +47,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// One command of `pmi-host`. A new one is a row in [`COMMANDS`].
@@ -269,7 +271,12 @@ fn perform(mut args: RunArgs) -> ExitCode {
 
 /// Serves a node of a run.
 fn serve_node(words: Vec<OsString>) -> ExitCode {
-    node_server::run(words, node::serve_node)
+    let own = Rc::<OwnResources>::default();
+    let told = Rc::clone(&own);
+    let resources = Box::new(move || told.all().clone());
+    node_server::run(words, resources, |network, poller, node, reserved| {
+        node::serve_node(network, poller, node, reserved, own)
+    })
 }
 
 /// Starts a job of `args`, after the reports that precede it. Hosts that cannot be used are left out.

@@ -2,24 +2,19 @@
 
 use super::served_run::ServedRun;
 use crate::cli::config::Config;
+use crate::cli::hosts::flux_brokers;
 use crate::launch::plan::job::Plan;
 use crate::launch::plan::program_environment;
 use crate::launch::signal::Signals;
 use crate::link::NodeLink;
-use crate::nodes::failed_host::LateHost;
-use crate::nodes::greeting::NodeTask;
-use crate::nodes::job_message::{
+use crate::link::job_message::{
     AppMessage, DialInMessage, ExchangeMessage, FactsMessage, JobMessage, Origin, StreamsMessage,
     Supervision, TerminalMessage,
 };
-use crate::nodes::stage::SentPrograms;
-use crate::nodes::start::NodeServers;
-use crate::nodes::starter::StarterHost;
 use crate::placement::PlacedHosts;
 use crate::report;
 use crate::run::{HeadInput, HeadTerminal, Run, RunEnd, RunStart};
 use crate::server::listen_config::{ListenConfig, WebListenConfig};
-use crate::settings::nodes::StarterName;
 use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Output, Settings};
 use crate::stdio::gather::NodeGather;
@@ -32,6 +27,12 @@ use pmi_host_os::cleanup::guard::Guard;
 use pmi_host_os::cleanup::guard_protocol::Guarded;
 use pmi_host_os::console::Console;
 use pmi_host_os::poller::Poller;
+use pmi_nodes::failed_host::LateHost;
+use pmi_nodes::greeting::NodeTask;
+use pmi_nodes::settings::StarterName;
+use pmi_nodes::stage::SentPrograms;
+use pmi_nodes::start::NodeServers;
+use pmi_nodes::starter::StarterHost;
 use pmi_tree::NodeId;
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -75,7 +76,8 @@ fn prepare(config: &Config, late: &[LateHost]) -> Result<ServedRun, String> {
     if let Some(node) = config.dial_in_node {
         hosts.iter_mut().for_each(|host| host.is_apart |= host.node == node + 1);
     }
-    let mut servers = NodeServers::open(hosts, &settings.nodes, NodeTask::Job, &poller.for_run())?;
+    let mut servers =
+        NodeServers::open(hosts, &settings.nodes, NodeTask::Job, flux_brokers, &poller.for_run())?;
     let of_rank = input.terminal.as_ref().map(HeadTerminal::describe);
     let mut first = describe(config, &placed, of_rank)?;
     let mut reports = servers.instructions();
@@ -161,7 +163,7 @@ fn describe(
         facts: FactsMessage { universe: config.universe, attributes: job.attributes.clone() },
         exchange: ExchangeMessage {
             kvs: job.kvs,
-            fence: nodes.fence,
+            fence: job.fence,
             name_server: config.settings.names.server.clone(),
         },
         environment: Environment { of_head, ..environment.clone() },

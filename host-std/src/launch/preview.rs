@@ -1,6 +1,5 @@
 //! Description of a job for users, without starting it.
 
-use crate::columns;
 use crate::launch::environment::rank_variables::{self, EnvChange};
 use crate::launch::plan::job::{App, JobSpec, Plan, PmixEndpoint};
 use crate::launch::plan::pmix_store;
@@ -12,6 +11,7 @@ use crate::settings::placement::BindTo;
 use pmi_core::error::Full;
 use pmi_core::limits::PMI1_MAX_VALLEN;
 use pmi_core::wire::mapping::write_mapping;
+use pmi_host_base::columns;
 use pmi_host_base::ranges::Ranks;
 use std::collections::BTreeMap;
 use std::ffi::OsString;

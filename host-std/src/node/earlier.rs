@@ -2,7 +2,7 @@
 //! results that the new node does not receive. Results that the new one receives are held until then.
 
 use super::{Node, exchange};
-use crate::nodes::message::{ToNode, ToRun};
+use crate::link::message::{ToNode, ToRun};
 use crate::server::nodes;
 use pmi_core::ids::JobId;
 use pmi_tree::{Class, CollectiveId, Destination, NodeId};

@@ -60,10 +60,10 @@ use crate::launch::plan::job::Plan;
 use crate::launch::start::launcher::Launcher;
 use crate::launch::start::process::Process;
 use crate::launch::topology::resources::OwnResources;
+use crate::link::job_message::TerminalMessage;
+use crate::link::message::ToRun;
 use crate::listeners::dial_in::DialIn;
 use crate::listeners::{ListenerEvent, Listeners};
-use crate::nodes::job_message::TerminalMessage;
-use crate::nodes::message::ToRun;
 use crate::report;
 use crate::server::nodes::FenceRule;
 use crate::server::others;
@@ -145,7 +145,7 @@ impl Node {
         uplink.programs = programs;
         uplink.describe_node(&launcher, &resources);
         let nodes = config.placed.hosts.len();
-        uplink.set_fence_rule(FenceRule { data: config.settings.nodes.fence, nodes });
+        uplink.set_fence_rule(FenceRule { data: config.settings.job.fence, nodes });
         let inputs = Inputs::new(streams, config.ranks)?;
         if let Some(TerminalMessage { rows, columns, .. }) = terminal {
             inputs.resize(rows, columns);

@@ -7,17 +7,13 @@ use crate::launch::signal::{Signals, UserSignals};
 use crate::launch::topology::binding::{self, Binding};
 use crate::launch::topology::resources::OwnResources;
 use crate::link::RunLink;
+use crate::link::job_message::{AppMessage, JobMessage, Origin, TerminalMessage};
+use crate::link::message::{ToNode, ToRun};
 use crate::listeners;
-use crate::nodes::job_message::{AppMessage, JobMessage, Origin, TerminalMessage};
-use crate::nodes::message::{ToNode, ToRun};
-use crate::nodes::network::{Network, NetworkEvent, delegation};
-use crate::nodes::node::next_event;
-use crate::nodes::stage::StagedPrograms;
 use crate::placement::allocation::AllocationSource;
 use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::report;
 use crate::server::listen_config::ListenConfig;
-use crate::settings::nodes::StarterName;
 use crate::settings::output::StdinTo;
 use crate::settings::{Environment, Settings};
 use crate::stdio::outputs::NodeOutput;
@@ -28,6 +24,9 @@ use pmi_host_os::clock;
 use pmi_host_os::descriptors::{DescriptorLimit, FdBudget};
 use pmi_host_os::poller::{Interest, Poller, Token};
 use pmi_host_os::target;
+use pmi_nodes::network::{Network, NetworkEvent, delegation};
+use pmi_nodes::settings::StarterName;
+use pmi_nodes::stage::StagedPrograms;
 use pmi_tree::{Class, Destination, TreeEvent};
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
@@ -58,8 +57,15 @@ pub(crate) struct NodeStart {
     pub(crate) terminal: Option<TerminalMessage>,
 }
 
-/// Serves the ranks of a job on the node with this number in the tree, and returns the exit code.
-pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: OwnedFd) -> u8 {
+/// Serves the ranks of a job on the node with this number in the tree, and returns the exit code. The head
+/// knows the `own` resources of the node.
+pub(crate) fn serve_node(
+    network: Network,
+    poller: Poller,
+    node: u32,
+    reserved: OwnedFd,
+    own: Rc<OwnResources>,
+) -> u8 {
     // A head on this machine has blocked the signals that it reads. Ranks begin with the mask of this
     // process, and an error would leave it as it is.
     let _ = SigSet::empty().thread_set_mask();
@@ -81,7 +87,7 @@ pub(crate) fn serve_node(network: Network, poller: Poller, node: u32, reserved: 
     // With `--cpu-set` ranks may use fewer processors than the node has told the head about.
     let resources = match job.placement.processors {
         Some(_) => Rc::default(),
-        None => waiting.network.own_resources(),
+        None => own,
     };
     let config = match configure(*job, node.saturating_sub(1)) {
         Ok(config) => config,
@@ -216,7 +222,7 @@ impl WaitingServer {
     /// The next message of the head; `None` if it is lost.
     fn next_message(&mut self) -> Option<ToNode> {
         loop {
-            match next_event(&mut self.network, &mut self.poller).ok()? {
+            match self.network.next_event(&mut self.poller).ok()? {
                 NetworkEvent::Tree(TreeEvent::Message { body, .. }) => {
                     return ToNode::read(&body);
                 }
@@ -254,7 +260,7 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     settings.job.expected = expected;
     settings.job.attributes = job.facts.attributes;
     settings.job.kvs = job.exchange.kvs;
-    settings.nodes.fence = job.exchange.fence;
+    settings.job.fence = job.exchange.fence;
     settings.names.server = job.exchange.name_server;
     settings.nodes.starter = is_one_machine.then_some(StarterName::Here);
     settings.environment = Environment { report: false, ..job.environment };

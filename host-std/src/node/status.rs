@@ -2,7 +2,7 @@
 
 use super::jobs::{JobState, Jobs};
 use super::processes::{ProcessEntry, Processes};
-use crate::nodes::node_report::{
+use crate::link::node_report::{
     InitWait, JobReport, NodeReport, NodeWait, ReportRequest, RowsWanted,
 };
 use crate::numbers::index;

@@ -4,11 +4,8 @@ use super::earlier::EarlierData;
 use super::processes::Processes;
 use crate::launch::start::launcher::Launcher;
 use crate::launch::topology::resources::OwnResources;
+use crate::link::message::{FenceNumber, RankEnded, RankGone, ToNode, ToRun};
 use crate::link::{RunLink, ToOwnNode};
-use crate::nodes::clock::ClockSync;
-use crate::nodes::message::{FenceNumber, RankEnded, RankGone, ToNode, ToRun};
-use crate::nodes::network::{Network, NetworkEvent};
-use crate::nodes::stage::StagedPrograms;
 use crate::server::nodes::FenceRule;
 use crate::stdio::StreamOwner;
 use crate::stdio::merge::MergedOutput;
@@ -18,6 +15,9 @@ use crate::verdict::Failure;
 use pmi_host_os::cleanup::guard::Guard;
 use pmi_host_os::clock;
 use pmi_host_os::poller::{Interest, Poller, Token};
+use pmi_nodes::clock::ClockSync;
+use pmi_nodes::network::{Network, NetworkEvent};
+use pmi_nodes::stage::StagedPrograms;
 use pmi_tree::{
     ChildMessage, Class, CollectiveId, Destination, NodeId, TreeConfig, TreeEvent, TreeNode,
 };

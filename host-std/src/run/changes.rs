@@ -3,7 +3,7 @@
 
 use super::Run;
 use super::node_requests::{NodeRequests, NodeResult};
-use crate::nodes::message::ToNode;
+use crate::link::message::ToNode;
 use crate::operation::{Asker, ChangeResult, JobChange, OperationReply};
 use pmi_tree::{Destination, NodeId};
 

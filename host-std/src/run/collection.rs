@@ -1,6 +1,6 @@
 //! Requests of the head for the state of all ranks, and their answers. No system calls.
 
-use crate::nodes::node_report::{NodeReport, ReportRequest, RowsWanted};
+use crate::link::node_report::{NodeReport, ReportRequest, RowsWanted};
 use crate::rank_sets;
 use crate::watch::stall::StallAction;
 use crate::watch::table::Table;

@@ -3,8 +3,8 @@
 
 use super::operations::{Gathering, results};
 use super::{Run, names};
-use crate::nodes::message::ToNode;
-use crate::nodes::names::client::ConnectOutcome;
+use crate::link::message::ToNode;
+use crate::names::client::ConnectOutcome;
 use crate::operation::OperationReply;
 use crate::other_runs::{ConnectPart, ConnectResult, ConnectedMessage, JobPart};
 use crate::server::pmix::facts::describe_to_others;

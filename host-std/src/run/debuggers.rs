@@ -6,7 +6,7 @@ use crate::launch::plan::debugger_daemons::NodeRuns;
 use crate::launch::plan::directives::{JobDirectives, RankChoice};
 use crate::launch::plan::job::Plan;
 use crate::launch::start::gdb::{GdbPanes, HeldRank};
-use crate::nodes::message::ToNode;
+use crate::link::message::ToNode;
 use crate::numbers::index;
 use crate::operation::{ControlMessage, OperationReply, StopMessage};
 use crate::report;

@@ -1,11 +1,11 @@
 //! The order in which a run on several nodes ends: first failure, its report, and deadlines.
 
-use crate::nodes::failed_host::HostsLeftOut;
-use crate::nodes::message::{FenceNumber, RankGone};
+use crate::link::message::{FenceNumber, RankGone};
 use crate::settings;
 use crate::termination::Termination;
 use pmi_host_os::clock;
 use pmi_host_os::stream::Stream;
+use pmi_nodes::failed_host::HostsLeftOut;
 use pmi_tree::NodeId;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@
 use super::{Run, trace};
 use crate::launch::cleanup::control_action::ControlAction;
 use crate::launch::start::process::ProcessEnd;
-use crate::nodes::message::{FailedRanks, FenceNumber, ToNode};
+use crate::link::message::{FailedRanks, FenceNumber, ToNode};
 use crate::operation::{ControlMessage, OperationReply};
 use crate::report;
 use crate::run_report::text;

@@ -1,7 +1,7 @@
 //! Committed data of single ranks, which nodes fetch from each other through the head.
 
 use super::{Operations, Run};
-use crate::nodes::message::ToNode;
+use crate::link::message::ToNode;
 use crate::numbers::index;
 use crate::operation::{FetchAnswer, FetchMessage, OperationReply};
 use pmi_tree::{Destination, NodeId};

@@ -3,7 +3,7 @@
 //! A report is checked like any other input: only ranks of its node count, text is printable and short, and
 //! the number of operations is bounded.
 
-use crate::nodes::node_report::{JobReport, NodeReport, NodeWait};
+use crate::link::node_report::{JobReport, NodeReport, NodeWait};
 use crate::rank_sets;
 use crate::watch::stall::Standstill;
 use crate::watch::table::{Elsewhere, Job, Rank, WAITS_MAX, Wait, WaitCondition};
@@ -182,7 +182,7 @@ const ELSEWHERE_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::node_report::InitWait;
+    use crate::link::node_report::InitWait;
     use crate::watch::table::Phase;
     use pmi_host_os::clock;
     use std::time::Duration;

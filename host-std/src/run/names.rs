@@ -1,9 +1,9 @@
 //! Published names: those that the head holds, or a name server in its place.
 
 use super::{Run, connects, trace};
-use crate::nodes::message::ToNode;
-use crate::nodes::names::client::{NameClient, NameUpdate};
-use crate::nodes::names::{NameServerRequest, Publisher};
+use crate::link::message::ToNode;
+use crate::names::client::{NameClient, NameUpdate};
+use crate::names::{NameServerRequest, Publisher};
 use crate::operation::{Asker, ForwardedMessage, NameMessage, OperationReply};
 use crate::server::head_server::NameAnswers;
 use crate::server::operations::answer_name;

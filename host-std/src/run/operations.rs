@@ -4,7 +4,7 @@ use super::changes::{self, Changes};
 use super::queries::{self, Query, QueryOrigin};
 use super::table::NodeTable;
 use super::{Run, connects, debuggers, fetches, names, pushes};
-use crate::nodes::message::ToNode;
+use crate::link::message::ToNode;
 use crate::numbers::index;
 use crate::operation::{
     ForwardedMessage, Operation, OperationKind, OperationPart, OperationReply, OperationRequest,

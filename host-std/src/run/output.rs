@@ -2,7 +2,7 @@
 
 use super::Run;
 use super::terminal::{self, HeadTerminal};
-use crate::nodes::message::ToNode;
+use crate::link::message::ToNode;
 use crate::numbers::index;
 use crate::stdio::record::{OutputRecord, TextPlace};
 use pmi_host_os::stream::Stream;

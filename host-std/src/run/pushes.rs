@@ -4,7 +4,7 @@
 use super::Run;
 use super::node_requests::{NodeRequests, NodeResult};
 use crate::launch::plan::directives::RankChoice;
-use crate::nodes::message::ToNode;
+use crate::link::message::ToNode;
 use crate::numbers::index;
 use crate::operation::{OperationReply, PushMessage, PushResult};
 use crate::requests::clients::Asked;

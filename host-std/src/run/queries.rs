@@ -1,7 +1,7 @@
 //! Queries of PMIx clients and tools for processes: all nodes are asked for the state of theirs.
 
 use super::{Run, tools};
-use crate::nodes::message::ToNode;
+use crate::link::message::ToNode;
 use crate::operation::{Asker, ControlMessage, OperationReply, ProcessRow};
 use pmi_core::ids::SessionId;
 use pmi_core::wire::pmix::names::{Status, proc_state};

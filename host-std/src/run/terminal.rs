@@ -2,8 +2,8 @@
 //! terminal of the user raw meanwhile, and follows its size.
 
 use super::Run;
-use crate::nodes::job_message::TerminalMessage;
-use crate::nodes::message::ToNode;
+use crate::link::job_message::TerminalMessage;
+use crate::link::message::ToNode;
 use crate::stdio::StreamOwner;
 use crate::stdio::interrupt_keys::InterruptKeys;
 use pmi_host_os::cleanup::guard::Guard;

@@ -2,7 +2,7 @@
 
 use super::Run;
 use crate::launch::plan::job::Plan;
-use crate::nodes::message::ToNode;
+use crate::link::message::ToNode;
 use crate::settings::Tracing;
 use crate::trace::{TraceSource, Tracer, head};
 use pmi_trace::file::{RecordReader, write_record};

@@ -3,7 +3,7 @@
 use super::fetches::RECORD_BYTES;
 use super::service::Service;
 use crate::launch::start::process::ProcessEnd;
-use crate::settings::nodes::FenceData;
+use crate::settings::job::FenceData;
 use crate::verdict::PmiPhase;
 use pmi_core::ids::{JobId, Rank};
 use pmi_core::server::{Member, RemoteError};

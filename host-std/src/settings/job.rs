@@ -34,6 +34,8 @@ pub(crate) struct JobSettings {
     pub(crate) is_secured: bool,
     /// Limits of all key-value spaces of the run together.
     pub(crate) kvs: KvsLimits,
+    /// Way of committed data to other nodes (`--fence`).
+    pub(crate) fence: FenceData,
 }
 
 /// Proof that connecting ranks and pages give.
@@ -48,6 +50,18 @@ pub(crate) struct ProofSettings {
     pub(crate) has_short_ids: bool,
     /// Path of the socket of munged, by which connecting ranks may prove their user (`--munge`).
     pub(crate) munge: Option<PathBuf>,
+}
+
+/// Way of the data that PMIx clients commit before a fence to the nodes of other ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum FenceData {
+    /// It goes to all nodes with the fence.
+    Push,
+    /// It stays, and a get fetches it.
+    Pull,
+    /// The first for data that clients request with the fence, and for little of it; else the second.
+    #[default]
+    Auto,
 }
 
 /// Number of processes that all jobs together may have, as it was requested.

@@ -8,7 +8,6 @@ pub(crate) mod environment;
 pub(crate) mod hosts;
 pub(crate) mod job;
 pub(crate) mod names;
-pub(crate) mod nodes;
 pub(crate) mod output;
 pub(crate) mod placement;
 pub(crate) mod tracing;
@@ -19,11 +18,12 @@ pub(crate) use environment::Environment;
 pub(crate) use hosts::HostSettings;
 pub(crate) use job::{JobSettings, Universe, UniverseSize};
 pub(crate) use names::NameSettings;
-pub(crate) use nodes::NodeSettings;
 pub(crate) use output::Output;
 pub(crate) use placement::Placement;
 pub use tracing::Tracing;
 pub(crate) use watching::{DebuggedRanks, Watching};
+
+use pmi_nodes::settings::NodeSettings;
 
 /// Settings of a run, in groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

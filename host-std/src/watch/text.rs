@@ -2,8 +2,8 @@
 
 use super::process::State;
 use super::table::{Elsewhere, Job, JobNode, NodeLink, Phase, Rank, Table, Wait, WaitCondition};
-use crate::columns;
 use crate::rank_sets;
+use pmi_host_base::columns;
 use pmi_host_base::ranges::Ranks;
 use std::fmt::Write;
 

@@ -101,11 +101,11 @@ const MODULE_PATH: &str = "#[path = \"../";
 /// Modules of the launcher and its crates, and the test files that concern them.
 const MODULES: &[(&str, &[&str])] = &[
     ("allocator", &["exhaustion"]),
+    ("base/columns", &["ps", "watch"]),
     ("cli", &["command_lines", "documents", "peer_options", "settings", "spellings", "switching"]),
     ("cli/config", &["settings"]),
     ("cli/mpiexec", &["command_lines", "peer_options", "spellings", "switching"]),
     ("cli/options", &["command_lines", "documents", "settings", "switching"]),
-    ("columns", &["ps", "watch"]),
     ("control", &["ps", "stack"]),
     ("control/rendezvous", &["pmix_tools"]),
     ("control/stack", &["stack"]),
@@ -128,6 +128,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("launch/topology", &["binding"]),
     ("link", &["nodes", "nodes_spawn"]),
     ("listeners", &["dial", "pages", "pmi_port", "pmix_tools", "unauthenticated"]),
+    ("names", &["nodes_names"]),
     ("node", &["cleanup", "ending", "nodes", "nodes_reports", "nodes_spawn", "spawn"]),
     ("node/pages", &["pages"]),
     ("node/pmix", &["nodes_pmix", "pmix"]),
@@ -145,10 +146,9 @@ const MODULES: &[(&str, &[&str])] = &[
     ),
     ("nodes/check", &["doctor", "nodes_ssh"]),
     ("nodes/check_program", &["doctor", "nodes_ssh"]),
-    ("nodes/growth", &["nodes_added", "nodes_growth", "nodes_late"]),
-    ("nodes/names", &["nodes_names"]),
     ("nodes/relay", &["nodes_relay"]),
     ("nodes/stage", &["nodes_stage"]),
+    ("nodes/start/growth", &["nodes_added", "nodes_growth", "nodes_late"]),
     (
         "nodes/starter",
         &[
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn module_has_the_tests_of_the_longest_row() {
-        assert_eq!(concerned("nodes/names/store"), Some(&["nodes_names"][..]));
+        assert_eq!(concerned("names/store"), Some(&["nodes_names"][..]));
         assert_eq!(concerned("os/poller"), concerned("os/poller/alarm"));
         assert_eq!(concerned("trace/ring"), Some(&["trace"][..]));
         assert_eq!(concerned("tracer"), None);
@@ -259,6 +259,7 @@ mod tests {
         let found = |path: &str| module(path).unwrap_or_default();
         assert_eq!(found("host-std/src/trace/mod.rs"), "trace");
         assert_eq!(found("host-std/src/web/link.rs"), "web/link");
+        assert_eq!(found("host-std/nodes/src/network/mod.rs"), "nodes/network");
         assert_eq!(found("host-std/os/src/poller.rs"), "os/poller");
         assert_eq!(found("host-std/tests/trace.rs"), "");
         assert_eq!(found("core/src/lib.rs"), "");

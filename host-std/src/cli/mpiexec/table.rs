@@ -7,9 +7,9 @@ use super::ReadContext;
 use super::policies::{Expansion, bind_to, bound_by_map, bound_list, map_by};
 use crate::cli::options::{self, hints};
 use crate::launch::topology::binding::count;
-use crate::settings::nodes::{NodeSettings, StarterName};
 use crate::settings::placement::Unit;
 use crate::stdio::pattern::Pattern;
+use pmi_nodes::settings::{NodeSettings, StarterName};
 use std::ffi::{OsStr, OsString};
 
 /// One option of Hydra.

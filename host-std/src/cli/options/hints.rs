@@ -1,9 +1,9 @@
 //! Values that shells offer for an option. They restrict nothing: other values are valid, too.
 
 use super::{OptionEffect, OptionSpec};
-use crate::settings::nodes::STARTERS;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, Error, ValueHint};
+use pmi_nodes::settings::STARTERS;
 use std::ffi::{OsStr, OsString};
 
 /// Parser that accepts every value and names some.

@@ -3,7 +3,8 @@
 use super::OptionSpec;
 use super::Topic::Nodes;
 use super::value::{choice, chosen, path, put, seconds, shown_path, text};
-use crate::settings::nodes::{FenceData, MANUAL, PortRange, STARTERS, StarterFanout, StarterName};
+use crate::settings::job::FenceData;
+use pmi_nodes::settings::{MANUAL, PortRange, STARTERS, StarterFanout, StarterName};
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -133,8 +134,8 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "HOW",
         "way of committed PMIx data to other nodes: push with each fence, pull when a rank gets it, or \
          auto (default): push what ranks request with a fence, and little data",
-        |settings, value| put(&mut settings.nodes.fence, choice(value, FENCE_DATA)),
-        |settings| chosen(&settings.nodes.fence, FENCE_DATA),
+        |settings, value| put(&mut settings.job.fence, choice(value, FENCE_DATA)),
+        |settings| chosen(&settings.job.fence, FENCE_DATA),
     ),
 ];
 

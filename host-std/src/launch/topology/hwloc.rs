@@ -3,9 +3,10 @@
 //! Each rank of MPICH detects the topology by itself unless the process manager names a file with it. The
 //! ranks of a node would all read the same hundreds of files of the system at the same time.
 
-use super::processors::{NumaNode, PROCESSORS_MAX, ROOT, either, list, numa_nodes};
+use super::processors::{ROOT, either, list, numa_nodes};
 use super::resources::memory_total;
 use pmi_host_base::system_file;
+use pmi_nodes::resources::{NumaNode, PROCESSORS_MAX};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,9 +1,9 @@
 //! Processors of this machine and the resources they share, from the system's files.
 
 use crate::settings::placement::Unit;
-use pmi_host_base::ranges::{Ranks, ranges};
+use pmi_host_base::ranges::ranges;
 use pmi_host_base::system_file;
-use serde::{Deserialize, Serialize};
+use pmi_nodes::resources::{NumaNode, PROCESSORS_MAX};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -87,15 +87,6 @@ impl Topology {
         let around = self.numa_nodes.iter().find(|node| node.processors.contains(processor));
         around.map_or_else(|| self.processors.clone(), |node| node.processors.iter().collect())
     }
-}
-
-/// A memory domain.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct NumaNode {
-    /// Its number, as the system counts.
-    pub(crate) number: u32,
-    /// Processors in it; none in memory of its own kind, as on a card.
-    pub(crate) processors: Ranks,
 }
 
 /// The memory domains that the system describes below `root`. A machine without listed ones has one, with
@@ -226,9 +217,6 @@ pub(crate) const ROOT: &str = "/sys/devices/system";
 
 /// Bound on the levels of caches of a processor.
 const CACHES_MAX: u32 = 16;
-
-/// More than any machine has.
-pub(super) const PROCESSORS_MAX: u32 = 1 << 16;
 
 #[cfg(test)]
 pub(crate) mod tests {

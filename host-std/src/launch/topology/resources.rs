@@ -1,53 +1,28 @@
-//! What a node offers to ranks, as it tells the run.
+//! What this machine offers to ranks: its processors and memory, from the files of the system.
 
 use super::binding;
-use super::processors::{NumaNode, PROCESSORS_MAX, ROOT, numa_nodes};
+use super::processors::{ROOT, numa_nodes};
 use pmi_host_base::ranges::Ranks;
 use pmi_host_base::system_file;
-use serde::{Deserialize, Serialize};
+use pmi_nodes::resources::NodeResources;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-/// What a node offers to ranks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct NodeResources {
-    /// Processors that they may use; none if the system does not list them.
-    pub(crate) processors: Ranks,
-    /// Number of these that run at the same time, which a control group may limit.
-    pub(crate) parallelism: u32,
-    /// Memory that they may use together: all, or as much as a control group grants. `None` if the system
-    /// does not say.
-    pub(crate) memory_bytes: Option<u64>,
-    /// Memory domains, with those of `processors` in them; none if the system does not describe them.
-    pub(crate) numa_nodes: Vec<NumaNode>,
-}
-
-impl NodeResources {
-    /// Reads what the system whose files are below `root` offers to a process that is `allowed` these
-    /// processors.
-    fn read(root: &Path, allowed: &[u32], parallelism: usize) -> Self {
-        let processors = Ranks::from_iter(allowed.iter().copied());
-        let mut numa_nodes =
-            numa_nodes(&root.join(ROOT.trim_start_matches('/')), allowed).unwrap_or_default();
-        for node in &mut numa_nodes {
-            let usable = node.processors.iter().filter(|one| processors.contains(*one));
-            node.processors = usable.collect();
-        }
-        Self {
-            processors,
-            parallelism: u32::try_from(parallelism).unwrap_or(u32::MAX),
-            memory_bytes: memory(root),
-            numa_nodes,
-        }
+/// Reads what the system whose files are below `root` offers to a process that is `allowed` these processors.
+fn resources_below(root: &Path, allowed: &[u32], parallelism: usize) -> NodeResources {
+    let processors = Ranks::from_iter(allowed.iter().copied());
+    let mut numa_nodes =
+        numa_nodes(&root.join(ROOT.trim_start_matches('/')), allowed).unwrap_or_default();
+    for node in &mut numa_nodes {
+        let usable = node.processors.iter().filter(|one| processors.contains(*one));
+        node.processors = usable.collect();
     }
-
-    /// True if a machine may have these numbers of processors and memory domains.
-    pub(crate) fn is_possible(&self) -> bool {
-        let is_bounded = |all: &Ranks| all.last().is_none_or(|last| last < PROCESSORS_MAX);
-        let mut domains = self.numa_nodes.iter();
-        is_bounded(&self.processors)
-            && domains.all(|node| node.number < PROCESSORS_MAX && is_bounded(&node.processors))
+    NodeResources {
+        processors,
+        parallelism: u32::try_from(parallelism).unwrap_or(u32::MAX),
+        memory_bytes: memory(root),
+        numa_nodes,
     }
 }
 
@@ -79,7 +54,7 @@ impl OwnResources {
 
     /// All resources.
     pub(crate) fn all(&self) -> &NodeResources {
-        let read = || NodeResources::read(Path::new("/"), self.allowed(), self.parallelism());
+        let read = || resources_below(Path::new("/"), self.allowed(), self.parallelism());
         self.all.get_or_init(read)
     }
 }
@@ -137,6 +112,7 @@ fn groups_in(root: &Path) -> PathBuf {
 mod tests {
     use super::super::processors::tests::machine;
     use super::*;
+    use pmi_nodes::resources::NumaNode;
     use std::fs;
     use tempfile::TempDir;
 
@@ -162,7 +138,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("sys/devices")).unwrap();
         std::os::unix::fs::symlink(devices.path(), root.path().join("sys/devices/system")).unwrap();
-        let resources = NodeResources::read(root.path(), &[1, 2, 3, 5], 2);
+        let resources = resources_below(root.path(), &[1, 2, 3, 5], 2);
         assert_eq!((resources.processors.to_string(), resources.parallelism), ("1-3,5".into(), 2));
         assert_eq!(domains(&resources), [(0, "1,5".into()), (1, "2,3".into())]);
         assert_eq!(resources.memory_bytes, None);
@@ -170,14 +146,14 @@ mod tests {
         fs::write(devices.path().join("node/online"), "0-2\n").unwrap();
         fs::create_dir(devices.path().join("node/node2")).unwrap();
         fs::write(devices.path().join("node/node2/cpulist"), "\n").unwrap();
-        let resources = NodeResources::read(root.path(), &[4], 1);
+        let resources = resources_below(root.path(), &[4], 1);
         assert_eq!(domains(&resources), [(0, "4".into()), (1, String::new()), (2, String::new())]);
     }
 
     #[test]
     fn machine_that_lists_no_domains_has_one() {
         let root = system(&[("proc/meminfo", "MemTotal:  2048 kB\nMemFree:  1 kB\n")]);
-        let resources = NodeResources::read(root.path(), &[0, 1], 2);
+        let resources = resources_below(root.path(), &[0, 1], 2);
         assert_eq!(domains(&resources), [(0, "0,1".into())]);
         assert_eq!(resources.memory_bytes, Some(2048 * 1024));
     }
@@ -228,20 +204,5 @@ mod tests {
         assert!(all.memory_bytes.is_some_and(|bytes| bytes > 1 << 20) && all.is_possible());
         let in_domains: u64 = all.numa_nodes.iter().map(|node| node.processors.count()).sum();
         assert!(in_domains <= all.processors.count());
-    }
-
-    #[test]
-    fn resources_of_no_machine_are_recognized() {
-        let with = |processors: Ranks, number| NodeResources {
-            processors: processors.clone(),
-            numa_nodes: vec![NumaNode { number, processors }],
-            ..NodeResources::default()
-        };
-        let one = |processor| Ranks::from_iter([processor]);
-        assert!(with(one(PROCESSORS_MAX - 1), 0).is_possible());
-        assert!(!with(one(PROCESSORS_MAX), 0).is_possible());
-        assert!(!with(one(0), PROCESSORS_MAX).is_possible());
-        let everything = Ranks::try_from(vec![(0, u32::MAX)]).unwrap();
-        assert!(!with(everything, 0).is_possible());
     }
 }

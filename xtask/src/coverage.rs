@@ -1,4 +1,5 @@
-//! `cargo xtask coverage`: tables of what the specifications require, and of the tests that prove it.
+//! `cargo xtask coverage`: tables of what specifications require and batch systems do, and of the tests that
+//! prove it.
 //!
 //! The one source of the items is `docs/coverage.txt`. A test carries the numbers of its items: in Rust in a
 //! comment `// Coverage: W2-1, W2-2` above it, in a transcript in a line `# coverage: W2-1` behind the name
@@ -36,6 +37,8 @@ enum Verdict {
 struct Specification<'a> {
     page: &'a str,
     title: &'a str,
+    /// Headings of the columns for sections and items.
+    columns: [&'a str; 2],
     items: Vec<Item<'a>>,
 }
 
@@ -117,7 +120,13 @@ fn parse(text: &str) -> Result<Vec<Specification<'_>>, String> {
         let invalid = || format!("{SOURCE}:{at}: neither a title nor an item");
         if let Some(head) = line.strip_prefix("@ ") {
             let (page, title) = head.split_once(' ').ok_or_else(invalid)?;
-            all.push(Specification { page, title, items: Vec::new() });
+            let fields: Vec<&str> = title.split('|').map(str::trim).collect();
+            let (title, columns) = match fields[..] {
+                [title] => (title, ["section", "item"]),
+                [title, section, item] => (title, [section, item]),
+                _ => return Err(invalid()),
+            };
+            all.push(Specification { page, title, columns, items: Vec::new() });
         } else if !line.is_empty() && !line.starts_with('#') {
             let fields: Vec<&str> = line.split('|').map(str::trim).collect();
             let [number, verdict, section, what, reason] = fields[..] else {
@@ -197,13 +206,13 @@ fn pages(files: &[File]) -> Result<BTreeMap<String, String>, String> {
         if !text.is_empty() {
             text.push('\n');
         }
-        *text += &format!("{}:\n\n{}", specification.title, table(&specification.items, &tests));
+        *text += &format!("{}:\n\n{}", specification.title, table(&specification, &tests));
     }
     Ok(pages)
 }
 
-fn table(items: &[Item<'_>], tests: &Tests<'_>) -> String {
-    let rows = items.iter().map(|item| {
+fn table(specification: &Specification<'_>, tests: &Tests<'_>) -> String {
+    let rows = specification.items.iter().map(|item| {
         let places = tests.get(item.number).into_iter().flatten();
         let places: Vec<&str> = places.map(String::as_str).collect();
         let verdict = match item.reason {
@@ -214,7 +223,8 @@ fn table(items: &[Item<'_>], tests: &Tests<'_>) -> String {
             .map(str::to_owned)
             .to_vec()
     });
-    let header = ["number", "section", "item", "verdict", "tests"];
+    let [section, item] = specification.columns;
+    let header = ["number", section, item, "verdict", "tests"];
     page::table(&header, ["---", "---"], &rows.collect::<Vec<_>>())
 }
 
@@ -289,6 +299,18 @@ mod tests {
         }
         assert!(parse("A-1 | yes | S | before a title |\n").is_err());
         assert!(parse("@ docs/a.md T\nA-1 | perhaps | S | x |\n").is_err());
+        assert!(parse("@ docs/a.md T | one\n").is_err());
+    }
+
+    #[test]
+    fn table_has_the_columns_of_its_title() {
+        let items = ITEMS.replace("A Title", "A Title | event | answer");
+        let marked = format!("{IN_RUST}A-1\n{TEST}");
+        let page = written(&items, &marked);
+        assert!(
+            page.contains("A Title:\n\n| number | event | answer | verdict | tests |"),
+            "{page}"
+        );
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 /// The step of `test`. Its seed is fixed, so that the result depends on the code, not on the run; the command
 /// takes a new seed each time.
 pub(crate) fn step() -> Tally {
-    fuzz(Budget { seconds: 5, seed: Some(1) }, |_| true)
+    fuzz(Budget { seconds: 2, seed: Some(1) }, |_| true)
 }
 
 /// What each fuzzer may spend, and where its random numbers begin.

@@ -217,7 +217,7 @@ const STEPS: &[CiStep] = &[
         tally
     })
     .in_lane(Lane::Others),
-    step("fuzz", "each fuzzer for five seconds", |_| fuzz::step()).in_lane(Lane::Others),
+    step("fuzz", "each fuzzer for two seconds", |_| fuzz::step()).in_lane(Lane::Others),
 ];
 
 /// A step without requirements.

@@ -226,10 +226,24 @@ fn ranks_of_other_nodes_continue_when_a_node_of_the_allocation_fails() {
 }
 
 #[test]
-fn heterogeneous_job_is_told_that_one_component_is_used() {
-    let Some(slurm) = slurm_nodes("heterogeneous", 2) else { return };
+fn heterogeneous_job_has_ranks_on_the_hosts_of_all_its_components() {
+    let Some(slurm) = slurm_nodes("heterogeneous", 3) else { return };
+    let place = "echo $PMI_RANK $SLURMD_NODENAME";
+    let places = |words: &[&str]| {
+        let mut salloc = command(&slurm, "salloc");
+        salloc.args(["-Q", "-N1", "-n1", ":", "-N2", "--ntasks-per-node=2", host_path()]);
+        let ran = run(salloc.args(words)).exits_with(0).says_nothing();
+        let mut lines: Vec<String> = ran.lines().iter().map(ToString::to_string).collect();
+        lines.sort_unstable();
+        lines.join(", ")
+    };
+    let all = "0 slurm1, 1 slurm2, 2 slurm2, 3 slurm3, 4 slurm3";
+    assert_eq!(places(&["mpiexec", "sh", "-c", place]), all);
+    assert_eq!(places(&["run", "--allocation", "--node-relay", "sh", "-c", place]), all);
+    let parts = ["mpiexec", "--het-group", "1", "-n", "3", "sh", "-c", place, ":"];
+    let parts = [&parts[..], &["--het-group", "0", "sh", "-c", place]].concat();
+    assert_eq!(places(&parts), "0 slurm2, 1 slurm2, 2 slurm3, 3 slurm1");
     let mut salloc = command(&slurm, "salloc");
-    salloc.args(["-Q", "-N1", "-n1", ":", "-N1", "-n2", host_path(), "mpiexec", "true"]);
-    let ran = run(&mut salloc).exits_with(0);
-    ran.says(&["heterogeneous", "of its 2 components ranks use one", "'srun --het-group=0-1'"]);
+    salloc.args(["-Q", "-N2", host_path(), "run", "--het-group", "0", "true"]);
+    run(&mut salloc).exits_with(2).says(&["--het-group 0", "no heterogeneous job of Slurm"]);
 }

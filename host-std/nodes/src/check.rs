@@ -5,7 +5,7 @@ use super::failed_host::failed_hosts;
 use super::greeting::{NodeHello, NodeTask};
 use super::network::{Network, NetworkEvent};
 use super::start::{NodeServers, StartEvent};
-use super::starter::{Broker, StarterHost};
+use super::starter::{BatchStarter, NumberedHost, StarterHost};
 use crate::settings::{NodeSettings, StarterName};
 use pmi_host_base::columns;
 use pmi_host_base::exit::{FAILED, complain, line, print};
@@ -30,13 +30,13 @@ struct HostFindings {
     trouble: Option<ProgramTrouble>,
 }
 
-/// Checks the hosts and prints a table of them, or one of those that cannot be used. `find_brokers` is called
-/// if Flux starts their node servers.
+/// Checks the hosts and prints a table of them, or one of those that cannot be used. `number_hosts` is called
+/// if a batch system starts their node servers.
 pub fn run(
     hosts: Vec<String>,
     settings: &NodeSettings,
     program: Option<OsString>,
-    find_brokers: impl FnOnce() -> Vec<Broker>,
+    number_hosts: impl FnOnce(BatchStarter) -> Vec<NumberedHost>,
 ) -> ExitCode {
     let hosts = match settings.starter {
         Some(StarterName::Local(nodes)) if hosts.is_empty() => {
@@ -48,7 +48,7 @@ pub fn run(
     let opened = Poller::new().map_err(|error| error.to_string()).and_then(|poller| {
         let program = program.map(|name| ProgramToCheck::new(&name)).transpose()?;
         let task = NodeTask::Check { program };
-        let mut servers = NodeServers::open(hosts.clone(), settings, task, find_brokers, &poller)?;
+        let mut servers = NodeServers::open(hosts.clone(), settings, task, number_hosts, &poller)?;
         servers.show_progress();
         Ok(HostCheck { servers, poller, hosts, asked_at: UNIX_EPOCH })
     });

@@ -10,14 +10,13 @@ use crate::launch::plan::preload;
 use crate::launch::start::gdb::GDB;
 use crate::launch::topology::binding;
 use crate::launch::topology::binding::Binding;
-use crate::placement::allocation::components;
 use crate::placement::{ExpectedRanks, HostList, PlacedHosts};
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
 use crate::settings::environment::Rendezvous;
 use crate::settings::hosts::HostSource;
 use crate::settings::job::RankTool;
-use crate::settings::{HostSettings, JobSettings, Settings, Universe, UniverseSize};
+use crate::settings::{JobSettings, Settings, Universe, UniverseSize};
 use pmi_host_base::exit::USAGE;
 use pmi_host_base::library::{Family, Libraries};
 use pmi_host_base::program::{Program, ProgramError};
@@ -287,26 +286,6 @@ impl Config {
         Some(format!(
             "'{one}' is linked with {first} and '{other}' with {second}: they cannot form one \
              MPI_COMM_WORLD, and MPI_Init fails or waits; start them as separate runs"
-        ))
-    }
-
-    /// Warning in a heterogeneous job of Slurm, whose other components have no ranks.
-    pub(crate) fn unused_components(
-        &self,
-        variable: impl Fn(&str) -> Option<String>,
-    ) -> Option<String> {
-        let HostSettings { source, allocation, .. } = &self.settings.hosts;
-        let count = components(variable).filter(|_| *allocation && source.is_none())?;
-        let hosts = match self.hosts() {
-            Some(placed) => placed.hosts.join(", "),
-            None => format!("{} alone", self.host),
-        };
-        Some(format!(
-            "this job of Slurm is heterogeneous, and of its {count} components ranks use one ({hosts}); \
-             'srun \
-             --het-group=0-{}' starts a program on all of them, and so does '--starter ssh' with all hosts \
-             in '--hosts'",
-            count - 1
         ))
     }
 

@@ -2,15 +2,18 @@
 
 use super::args::PartArgs;
 use super::config::own_settings;
-use crate::placement::allocation::{Allocation, AllocationSource, Surroundings, of_batch_system};
-use crate::placement::flux::{self, brokers};
+use crate::placement::allocation::{
+    Allocation, AllocationSource, Surroundings, hosts_by_component, of_batch_system, of_components,
+};
+use crate::placement::flux::brokers;
 use crate::placement::{HostList, HostOrder, PartHosts, PlacedHosts, parse_file, place};
 use crate::settings::HostSettings;
 use crate::settings::hosts::HostSource;
+use pmi_host_base::ranges::Ranks;
 use pmi_host_base::usage::UsageError;
 use pmi_host_base::user_file;
 use pmi_host_os::host_name::{is_here, is_node, is_this_machine, slurm_node};
-use pmi_nodes::starter::Broker;
+use pmi_nodes::starter::{BatchStarter, NumberedHost};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
@@ -201,6 +204,11 @@ fn named(source: &HostSource) -> Result<Allocation, UsageError> {
             let text = text.map_err(|error| wrong(format!("it cannot be read ({error})")))?;
             parse_file(&text).map_err(wrong)?
         }
+        HostSource::Components(numbers) => {
+            let list = numbers.iter().copied().collect::<Ranks>();
+            let wrong = |why| UsageError::Value { given: format!("--het-group {list}"), why };
+            return of_components(numbers, &set_variable).map_err(wrong);
+        }
     };
     Ok(Allocation { hosts, source: AllocationSource::Named })
 }
@@ -208,18 +216,30 @@ fn named(source: &HostSource) -> Result<Allocation, UsageError> {
 /// Hosts that a batch system has allocated.
 pub(crate) fn allocated() -> Result<Option<Allocation>, UsageError> {
     let surroundings = Surroundings {
-        variable: &|name| std::env::var(name).ok().filter(|value| !value.is_empty()),
+        variable: &set_variable,
         read: &|file| user_file::read_to_string(Path::new(file)),
         output: &output,
     };
     of_batch_system(&surroundings).map_err(|what| UsageError::Other { what })
 }
 
-/// Brokers of the instance of Flux that this process is in; none if it does not list them.
-pub(crate) fn flux_brokers() -> Vec<Broker> {
-    let set = output(&["flux", "kvs", "get", "resource.R"]);
-    let brokers = set.and_then(|set| brokers(&set)).unwrap_or_default();
-    brokers.into_iter().map(|flux::Broker { host, rank, .. }| Broker { host, rank }).collect()
+/// Value of a variable that is set and not empty.
+fn set_variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Hosts by the numbers that a starter has for them: brokers of the instance of Flux that this process is in,
+/// or components of its heterogeneous job of Slurm.
+pub(crate) fn numbered_hosts(starter: BatchStarter) -> Vec<NumberedHost> {
+    let numbered = |(host, number)| NumberedHost { host, number };
+    match starter {
+        BatchStarter::Flux => {
+            let set = output(&["flux", "kvs", "get", "resource.R"]);
+            let brokers = set.and_then(|set| brokers(&set)).unwrap_or_default();
+            brokers.into_iter().map(|broker| numbered((broker.host, broker.rank))).collect()
+        }
+        BatchStarter::Srun => hosts_by_component(&set_variable).into_iter().map(numbered).collect(),
+    }
 }
 
 /// Name of this host among `names`: `host`, which the system reports, but within Slurm the listed one, since

@@ -1,6 +1,6 @@
 //! `pmi-host doctor`, and its option for the hosts of a run.
 
-use crate::cli::hosts::flux_brokers;
+use crate::cli::hosts::numbered_hosts;
 use crate::cli::layers;
 use crate::cli::options::{self, Topic};
 use crate::placement::HostList;
@@ -70,7 +70,7 @@ fn of_hosts(matches: &ArgMatches) -> ExitCode {
         return refuse(&UsageError::Alone { option: "--starter", other: "--hosts" });
     }
     let program = matches.get_one::<OsString>(tool::PROGRAM).cloned();
-    check::run(hosts, &settings.nodes, program, flux_brokers)
+    check::run(hosts, &settings.nodes, program, numbered_hosts)
 }
 
 /// Settings from all sources, of which the command line has precedence.

@@ -302,10 +302,6 @@ fn start(mut config: Config, args: RunArgs) -> ExitCode {
     if let Some(warning) = config.mixed_families() {
         before.push_str(&line(warning));
     }
-    let variable = |name: &str| std::env::var(name).ok();
-    if let Some(warning) = config.unused_components(variable) {
-        before.push_str(&line(warning));
-    }
     if config.settings.environment.report {
         before.push_str(&preview::environment(config.job(), std::env::vars_os()));
     }

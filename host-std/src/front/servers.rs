@@ -2,7 +2,7 @@
 
 use super::served_run::ServedRun;
 use crate::cli::config::Config;
-use crate::cli::hosts::flux_brokers;
+use crate::cli::hosts::numbered_hosts;
 use crate::launch::plan::job::Plan;
 use crate::launch::plan::program_environment;
 use crate::launch::signal::Signals;
@@ -76,8 +76,13 @@ fn prepare(config: &Config, late: &[LateHost]) -> Result<ServedRun, String> {
     if let Some(node) = config.dial_in_node {
         hosts.iter_mut().for_each(|host| host.is_apart |= host.node == node + 1);
     }
-    let mut servers =
-        NodeServers::open(hosts, &settings.nodes, NodeTask::Job, flux_brokers, &poller.for_run())?;
+    let mut servers = NodeServers::open(
+        hosts,
+        &settings.nodes,
+        NodeTask::Job,
+        numbered_hosts,
+        &poller.for_run(),
+    )?;
     let of_rank = input.terminal.as_ref().map(HeadTerminal::describe);
     let mut first = describe(config, &placed, of_rank)?;
     let mut reports = servers.instructions();

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | Flux | `nodelist` of the resource set of the job, or of the instance | cores of the node there |
 //! | Slurm | `SLURM_JOB_NODELIST` | `SLURM_TASKS_PER_NODE`; without it, and within a step, `SLURM_JOB_CPUS_PER_NODE` by `SLURM_CPUS_PER_TASK` |
+//! | Slurm, heterogeneous job | the same variables with `_HET_GROUP_0` and so on behind them, of one component after the other | likewise |
 //! | PBS, Torque | lines of `PBS_NODEFILE` | number of lines with the host |
 //! | Cobalt | lines of `COBALT_NODEFILE` | likewise |
 //! | LSF | `LSB_MCPU_HOSTS`, else lines of `LSB_DJOB_HOSTFILE` | number behind the host; number of lines |
@@ -74,8 +75,9 @@ pub(crate) fn of_batch_system(around: &Surroundings<'_>) -> Result<Option<Alloca
             None => (around.output)(&["flux", "kvs", "get", "resource.R"]),
         };
         (AllocationSource::Flux, "FLUX_URI".to_owned(), set.and_then(|set| flux::hosts(&set)))
-    } else if let Some(nodes) = variable("SLURM_JOB_NUM_NODES").or_else(|| variable("SLURM_NNODES"))
-    {
+    } else if let Some(count) = components(&variable) {
+        (AllocationSource::Slurm, HET_SIZE.to_owned(), slurm_components(0..count, &variable))
+    } else if let Some(nodes) = nodes_of_slurm(&variable) {
         (AllocationSource::Slurm, "SLURM_JOB_NODELIST".to_owned(), slurm(&nodes, &variable))
     } else if let Some(path) = variable("PBS_NODEFILE") {
         let (name, text) = lines("PBS_NODEFILE", path)?;
@@ -98,7 +100,60 @@ pub(crate) fn of_batch_system(around: &Surroundings<'_>) -> Result<Option<Alloca
     Ok(Some(Allocation { hosts, source }))
 }
 
-/// Hosts of Slurm.
+/// Hosts of components of a heterogeneous job of Slurm.
+///
+/// # Errors
+///
+/// A message for the user, with the remedy: there is no such job, or no such component.
+pub(crate) fn of_components(
+    numbers: &[u32],
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Allocation, String> {
+    let count = components(variable).ok_or_else(|| {
+        "there is no heterogeneous job of Slurm around this process; leave it out".to_owned()
+    })?;
+    if let Some(number) = numbers.iter().find(|number| **number >= count) {
+        return Err(format!("the job has no component {number}; they are 0-{}", count - 1));
+    }
+    let hosts = slurm_components(numbers.iter().copied(), variable)?;
+    Ok(Allocation { hosts, source: AllocationSource::Slurm })
+}
+
+/// Hosts of each component of a heterogeneous job of Slurm, by its number; none outside of one.
+pub(crate) fn hosts_by_component(variable: &dyn Fn(&str) -> Option<String>) -> Vec<(String, u32)> {
+    let mut all = Vec::new();
+    for number in 0..components(variable).unwrap_or_default() {
+        let Ok(list) = slurm_components([number], variable) else { break };
+        all.extend(list.hosts().iter().map(|host| (host.name.clone(), number)));
+    }
+    all
+}
+
+/// Hosts of these components, one after the other.
+fn slurm_components(
+    numbers: impl IntoIterator<Item = u32>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<HostList, String> {
+    let mut hosts = HostListBuilder::default();
+    for number in numbers {
+        let of_component = |name: &str| variable(&format!("{name}_HET_GROUP_{number}"));
+        let nodes = nodes_of_slurm(&of_component);
+        let nodes =
+            nodes.ok_or_else(|| format!("SLURM_JOB_NUM_NODES_HET_GROUP_{number} is not set"))?;
+        let list =
+            slurm(&nodes, &of_component).map_err(|why| format!("component {number}: {why}"))?;
+        for host in list.hosts() {
+            hosts.add(&host.name, host.slots, None)?;
+        }
+    }
+    hosts.finish()
+}
+
+fn nodes_of_slurm(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    variable("SLURM_JOB_NUM_NODES").or_else(|| variable("SLURM_NNODES"))
+}
+
+/// Hosts of a job of Slurm, or of a component, by the variables that describe it.
 fn slurm(nodes: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<HostList, String> {
     let nodes: usize = match nodes.parse() {
         Ok(nodes) if nodes > 0 && nodes <= HOSTS_MAX => nodes,
@@ -146,10 +201,9 @@ fn slurm(nodes: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<HostL
     hosts.finish()
 }
 
-/// Number of components of a heterogeneous job of Slurm, of which an allocation has one.
-pub(crate) fn components(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
-    let size = variable("SLURM_HET_SIZE").and_then(|size| size.parse().ok());
-    size.filter(|size| *size > 1 && variable("FLUX_URI").is_none())
+/// Number of components of the heterogeneous job of Slurm around this process.
+fn components(variable: &dyn Fn(&str) -> Option<String>) -> Option<u32> {
+    variable(HET_SIZE).and_then(|size| size.parse().ok()).filter(|size| *size > 0)
 }
 
 /// Processors of each node, divided by those of a task.
@@ -208,6 +262,9 @@ fn rows(text: &str) -> Result<HostList, String> {
     }
     hosts.finish()
 }
+
+/// Variable with the number of components of a heterogeneous job.
+const HET_SIZE: &str = "SLURM_HET_SIZE";
 
 const REMEDY: &str = "name the hosts with '--hosts', or use this one alone with '--no-allocation'";
 
@@ -301,6 +358,49 @@ mod tests {
             ("SLURM_TASKS_PER_NODE", "1"),
         ];
         assert_eq!(shown(&alone, "").0, "localhost:6");
+    }
+
+    #[test]
+    fn heterogeneous_job_of_slurm_has_the_hosts_of_its_components() {
+        // As `sbatch` sets them; `salloc` leaves out those of the first component without a number.
+        let job = [
+            ("SLURM_HET_SIZE", "2"),
+            ("SLURM_JOB_NUM_NODES", "1"),
+            ("SLURM_JOB_NODELIST", "n1"),
+            ("SLURM_TASKS_PER_NODE", "1"),
+            ("SLURM_JOB_NUM_NODES_HET_GROUP_0", "1"),
+            ("SLURM_JOB_NODELIST_HET_GROUP_0", "n1"),
+            ("SLURM_TASKS_PER_NODE_HET_GROUP_0", "1"),
+            ("SLURM_NNODES_HET_GROUP_1", "2"),
+            ("SLURM_JOB_NODELIST_HET_GROUP_1", "n[2-3]"),
+            ("SLURM_TASKS_PER_NODE_HET_GROUP_1", "3,1"),
+        ];
+        assert_eq!(shown(&job, ""), ("n1,n2:3,n3".into(), AllocationSource::Slurm));
+        // Within a step, which has variables of its own.
+        let step = [&job[..], &[("SLURM_STEP_ID", "0")]].concat();
+        assert_eq!(shown(&step, "").0, "n1,n2:3,n3");
+        let variable = |name: &str| {
+            let found = job.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let by_number = hosts_by_component(&variable);
+        let by_number: Vec<(&str, u32)> =
+            by_number.iter().map(|(host, number)| (host.as_str(), *number)).collect();
+        assert_eq!(by_number, [("n1", 0), ("n2", 1), ("n3", 1)]);
+        let of_all = of;
+        let of = |numbers: &[u32]| {
+            of_components(numbers, &variable).map(|allocation| allocation.hosts.to_string())
+        };
+        assert_eq!(of(&[1]).as_deref(), Ok("n2:3,n3"));
+        assert_eq!(of(&[0, 1]).as_deref(), Ok("n1,n2:3,n3"));
+        assert!(of(&[2]).unwrap_err().contains("no component 2; they are 0-1"));
+        assert!(of_components(&[0], &|_| None).unwrap_err().contains("no heterogeneous job"));
+        for size in ["3", "4000000000"] {
+            let more = [&[("SLURM_HET_SIZE", size)], &job[1..]].concat();
+            let why = of_all(&more, "").unwrap_err();
+            assert!(why.contains("SLURM_JOB_NUM_NODES_HET_GROUP_2 is not set"), "{why}");
+        }
+        assert_eq!(hosts_by_component(&|_| None), []);
     }
 
     #[test]

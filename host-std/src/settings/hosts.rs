@@ -40,6 +40,8 @@ pub(crate) enum HostSource {
     List(HostList),
     /// A file (`--hostfile`).
     File(PathBuf),
+    /// Components of a heterogeneous job of Slurm, in ascending order (`--het-group`).
+    Components(Vec<u32>),
 }
 
 impl Default for HostSettings {

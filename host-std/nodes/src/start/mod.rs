@@ -13,7 +13,9 @@ use crate::settings::{NodeSettings, StartSettings, StarterFanout};
 use crate::starter::delegation::DelegatedStarts;
 use crate::starter::pool::{StarterEnd, StarterPool};
 use crate::starter::start_keys::StartKeys;
-use crate::starter::{Broker, NodeCommand, RELAYED_FILES, Starter, StarterHost, node_words};
+use crate::starter::{
+    BatchStarter, NodeCommand, NumberedHost, RELAYED_FILES, Starter, StarterHost, node_words,
+};
 use growth::HostStarter;
 use pmi_host_os::admission::secret::{GeneratedSecret, SecretUse};
 use pmi_host_os::cleanup::guard::Guard;
@@ -83,7 +85,7 @@ impl StartEvent {
 
 impl NodeServers {
     /// Opens the port for node servers and prepares their starters. Nothing is started before the first
-    /// [`tick`](Self::tick). `find_brokers` is called if Flux starts them.
+    /// [`tick`](Self::tick). `number_hosts` is called if a batch system starts them.
     ///
     /// # Errors
     ///
@@ -92,7 +94,7 @@ impl NodeServers {
         hosts: Vec<StarterHost>,
         settings: &NodeSettings,
         task: NodeTask,
-        find_brokers: impl FnOnce() -> Vec<Broker>,
+        number_hosts: impl FnOnce(BatchStarter) -> Vec<NumberedHost>,
         poller: &Poller,
     ) -> Result<Self, String> {
         let is_relayed = settings.links.is_relayed;
@@ -109,7 +111,7 @@ impl NodeServers {
             )
         })?;
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let starter = Starter::choose(settings, variable)?.with_brokers(find_brokers);
+        let starter = Starter::choose(settings, variable)?.with_numbers(number_hosts);
         let (ports, fanout) = (settings.ports_of(variable)?, settings.fanout_of(variable));
         let start = StartSettings { fanout, ..settings.start };
         let settings = &NodeSettings { ports, start, ..settings.clone() };
@@ -520,7 +522,7 @@ mod tests {
         };
         let hosts = (1..=count).map(host).collect();
         let mut servers =
-            NodeServers::open(hosts, &settings, NodeTask::Job, Vec::new, poller).unwrap();
+            NodeServers::open(hosts, &settings, NodeTask::Job, |_| Vec::new(), poller).unwrap();
         if is_patient {
             servers.decide_all();
         }

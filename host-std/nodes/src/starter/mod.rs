@@ -20,11 +20,11 @@ use pmi_host_os::host_name::{is_node, is_this_machine, slurm_node};
 use pool::StarterEnd;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
-use table::{FLUX, ROWS, SRUN, StarterCall, StarterRow};
+use table::{FLUX, ROWS, SRUN, StarterCall, StarterRow, of_component};
 
 /// A host on which a node server is to be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,13 +77,23 @@ pub(crate) struct NodeCommand<'a> {
     pub(crate) is_relayed: bool,
 }
 
-/// Broker of an instance of Flux, and its host.
+/// Host that the starter of a batch system knows by a number: that of a broker of Flux, or of a component of
+/// a heterogeneous job of Slurm, which `srun` starts a step in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broker {
+pub struct NumberedHost {
     /// Name of the host.
     pub host: String,
-    /// Rank in the instance.
-    pub rank: u32,
+    /// Its number; a host with several has that of the first.
+    pub number: u32,
+}
+
+/// Starter of a batch system that knows hosts by numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchStarter {
+    /// `flux exec`.
+    Flux,
+    /// `srun`.
+    Srun,
 }
 
 /// Command that starts node servers.
@@ -147,8 +157,8 @@ pub(crate) struct Starter {
     program: Option<String>,
     /// Further arguments, in front of the host.
     extra: Vec<String>,
-    /// Ranks of brokers of Flux, by host.
-    brokers: HashMap<String, String>,
+    /// Numbers that the batch system has for hosts, by their names.
+    numbers: HashMap<String, u32>,
 }
 
 #[derive(Debug)]
@@ -209,7 +219,7 @@ impl Starter {
         };
         let kind = kind.ok_or("there is no such starter; '--starter ssh' is one")?;
         let StarterKind::Row(row) = kind else {
-            return Ok(Self { kind, program: None, extra: Vec::new(), brokers: HashMap::new() });
+            return Ok(Self { kind, program: None, extra: Vec::new(), numbers: HashMap::new() });
         };
         let given = settings.program.clone().or_else(|| first(&PROGRAMS).map(|(_, value)| value));
         let is_shell = matches!(row.call, StarterCall::PerHost { is_quoted: true, .. });
@@ -222,27 +232,38 @@ impl Starter {
         if let Some((name, value)) = named.or_else(|| first(names)) {
             extra.extend(split(name, &value)?);
         }
-        Ok(Self { kind, program, extra, brokers: HashMap::new() })
+        Ok(Self { kind, program, extra, numbers: HashMap::new() })
     }
 
-    /// The same starter with the brokers of Flux, which it `finds` if it needs them.
-    pub(crate) fn with_brokers(mut self, find: impl FnOnce() -> Vec<Broker>) -> Self {
-        if matches!(self.kind, StarterKind::Row(row) if row.name == FLUX) {
-            // The first broker of a host starts its node server.
-            let brokers = find().into_iter().rev();
-            self.brokers = brokers.map(|broker| (broker.host, broker.rank.to_string())).collect();
-        }
+    /// The same starter with the numbers of hosts, which it `finds` if it needs them.
+    pub(crate) fn with_numbers(
+        mut self,
+        find: impl FnOnce(BatchStarter) -> Vec<NumberedHost>,
+    ) -> Self {
+        let batch = match &self.kind {
+            StarterKind::Row(row) if row.name == FLUX => BatchStarter::Flux,
+            StarterKind::Row(row) if row.name == SRUN => BatchStarter::Srun,
+            _ => return self,
+        };
+        // The first number of a host stays.
+        let numbered = find(batch).into_iter().rev();
+        self.numbers = numbered.map(|NumberedHost { host, number }| (host, number)).collect();
         self
     }
 
-    /// Hosts as the starter for all of them knows them. For Flux, all brokers if it does not list one of the
-    /// hosts: node servers on the others are refused their place, and exit.
-    fn targets<'a>(&'a self, row: &StarterRow, names: Vec<&'a str>) -> Vec<&'a str> {
+    /// Words that stand for hosts in a call of the starter for all of them. For Flux, all brokers if it does
+    /// not list one of the hosts: node servers on the others are refused their place, and exit.
+    fn targets(&self, row: &StarterRow, names: &[&str]) -> Vec<String> {
         if row.name != FLUX {
-            return names;
+            return names.iter().map(|name| (*name).to_owned()).collect();
         }
-        let ranks = names.iter().map(|name| self.brokers.get(*name).map(String::as_str));
-        ranks.collect::<Option<_>>().unwrap_or_else(|| vec!["all"])
+        let ranks = names.iter().map(|name| self.numbers.get(*name).map(u32::to_string));
+        ranks.collect::<Option<_>>().unwrap_or_else(|| vec!["all".to_owned()])
+    }
+
+    /// Component of the heterogeneous job of Slurm that `srun` reaches a host in.
+    fn component(&self, row: &StarterRow, host: &StarterHost) -> Option<u32> {
+        self.numbers.get(&host.name).copied().filter(|_| row.name == SRUN)
     }
 
     fn of_template(template: &str) -> Result<Self, String> {
@@ -260,7 +281,7 @@ impl Starter {
             kind: StarterKind::Template(words),
             program: None,
             extra: Vec::new(),
-            brokers: HashMap::new(),
+            numbers: HashMap::new(),
         })
     }
 
@@ -342,21 +363,25 @@ impl Starter {
                 key: None,
             });
             let mut commands: Vec<StarterCommand> = direct.collect();
-            let names = hosts.iter().map(|host| host.name.as_str()).collect();
+            // A step has hosts of one component.
+            let mut calls: BTreeMap<Option<u32>, Vec<&StarterHost>> = BTreeMap::new();
+            for host in hosts {
+                calls.entry(self.component(row, host)).or_default().push(host);
+            }
             let program = self.program.clone().unwrap_or_else(|| row.program.to_owned());
-            let words =
-                [&[program][..], &options(&self.targets(row, names)), &self.extra, remote].concat();
-            let nodes = hosts.iter().map(|host| host.node).collect();
-            if !hosts.is_empty() {
-                let is_srun = row.name == SRUN;
-                let (sends_program, key) = (is_staged, None);
+            for (component, hosts) in calls {
+                let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+                let options = options(&self.targets(row, &names));
+                let component = component.map(of_component);
+                let words =
+                    [&[program.clone()][..], &options, component.as_slice(), &self.extra, remote];
                 commands.push(StarterCommand {
-                    words,
-                    nodes,
-                    sends_program,
+                    words: words.concat(),
+                    nodes: hosts.iter().map(|host| host.node).collect(),
+                    sends_program: is_staged,
                     is_relayed,
-                    is_srun,
-                    key,
+                    is_srun: row.name == SRUN,
+                    key: None,
                 });
             }
             return Ok(commands);
@@ -424,7 +449,8 @@ impl Starter {
         let (options, is_quoted) = match row.call {
             StarterCall::PerHost { options, is_quoted } => (options, is_quoted),
             StarterCall::Once { of_one, .. } => {
-                let options = of_one.map(|of_one| of_one(&host.name)).unwrap_or_default();
+                let mut options = of_one.map(|of_one| of_one(&host.name)).unwrap_or_default();
+                options.extend(self.component(row, host).map(of_component));
                 return Ok([&[program][..], &options, &self.extra, &command].concat());
             }
         };

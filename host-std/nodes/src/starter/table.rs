@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | `ssh` | `ssh -T -x -o BatchMode=yes HOST 'COMMAND'`, per host | anywhere else | OpenSSH |
 //! | `rsh` | `rsh HOST 'COMMAND'`, per host | – | a program that imitates it |
-//! | `srun` | `srun --overlap … --nodelist=HOSTS COMMAND`, once | `SLURM_JOB_ID` | Slurm 22.05 |
+//! | `srun` | `srun --overlap … --nodelist=HOSTS COMMAND`, once for each component of the job | `SLURM_JOB_ID` | Slurm 22.05 |
 //! | `flux` | `flux exec -r BROKERS COMMAND`, once | `FLUX_URI` | a program that imitates it |
 //! | `blaunch` | `blaunch HOST COMMAND`, per host | `LSB_MCPU_HOSTS` | its documentation |
 //! | `qrsh` | `qrsh -inherit -noshell HOST COMMAND`, per host | `PE_HOSTFILE` | Grid Engine 8.1.9 |
@@ -35,7 +35,7 @@ pub(super) enum StarterCall {
     /// One for all hosts.
     Once {
         /// Options in front of the command, for the hosts or the brokers on them.
-        options: fn(&[&str]) -> Vec<String>,
+        options: fn(&[String]) -> Vec<String>,
         /// Those of a call for one host, whose output is that of the command, if there is one.
         of_one: Option<fn(&str) -> Vec<String>>,
     },
@@ -115,13 +115,13 @@ const OF_JOB: [&str; 7] = [
 
 /// Options of `srun` for one host, which passes on each byte of the output at once.
 fn srun_one(host: &str) -> Vec<String> {
-    [srun(&[host]), vec!["--unbuffered".to_owned()]].concat()
+    [srun(&[host.to_owned()]), vec!["--unbuffered".to_owned()]].concat()
 }
 
 /// Options of `srun`: one task on each host of the list, beside a step that runs there already, and its
 /// standard input for all of them. A task that fails ends no other one, and neither does a node that fails in
 /// an allocation that outlives it: the head decides that.
-fn srun(hosts: &[&str]) -> Vec<String> {
+fn srun(hosts: &[String]) -> Vec<String> {
     let nodes = hosts.len();
     vec![
         "--overlap".to_owned(),
@@ -136,6 +136,11 @@ fn srun(hosts: &[&str]) -> Vec<String> {
         "--cpu-bind=none".to_owned(),
         "--quiet".to_owned(),
     ]
+}
+
+/// Option of `srun` for a component of a heterogeneous job.
+pub(super) fn of_component(number: u32) -> String {
+    format!("--het-group={number}")
 }
 
 #[cfg(test)]

@@ -55,14 +55,27 @@ fn environment_chooses_the_starter_and_an_option_overrides_it() {
     let direct = ["n --name here", "flux exec -r all n"];
     assert_eq!(lines(&flux, &["a", "here"], &["n"]), direct);
     assert_eq!(lines(&flux, &["here"], &["n"]), direct[..1]);
-    let broker = |host: &str, rank| Broker { host: host.to_owned(), rank };
-    let brokers = || vec![broker("a", 0), broker("a", 1), broker("b", 2), broker("here", 3)];
-    let flux = chosen(&none, &[("FLUX_URI", "x")]).unwrap().with_brokers(brokers);
+    let numbered = |host: &str, number| NumberedHost { host: host.to_owned(), number };
+    let brokers = |batch| {
+        assert_eq!(batch, BatchStarter::Flux);
+        vec![numbered("a", 0), numbered("a", 1), numbered("b", 2), numbered("here", 3)]
+    };
+    let flux = chosen(&none, &[("FLUX_URI", "x")]).unwrap().with_numbers(brokers);
     assert_eq!(lines(&flux, &["b", "a"], &["n"]), ["flux exec -r 2,0 n"]);
     assert_eq!(lines(&flux, &["a", "here"], &["n"]), ["n --name here", "flux exec -r 0 n"]);
     assert_eq!(lines(&flux, &["a", "other"], &["n"]), ["flux exec -r all n"]);
-    let ssh = chosen(&none, &[]).unwrap().with_brokers(|| panic!("only Flux has brokers"));
+    let ssh = chosen(&none, &[]).unwrap().with_numbers(|_| panic!("ssh has no numbers"));
     assert_eq!(lines(&ssh, &["a"], &["n"]).len(), 1);
+    let components = |_| vec![numbered("a", 0), numbered("b", 1), numbered("c", 1)];
+    let srun = chosen(&none, &[("SLURM_JOB_ID", "7")]).unwrap().with_numbers(components);
+    let by_component = lines(&srun, &["c", "a", "b"], &["n"]);
+    for (line, parts) in by_component.iter().zip([
+        ["--nodes=1 ", "--nodelist=a ", "--het-group=0 n"],
+        ["--nodes=2 ", "--nodelist=c,b ", "--het-group=1 n"],
+    ]) {
+        assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+    }
+    assert_eq!(by_component.len(), 2);
     let lsf = [("LSB_MCPU_HOSTS", "a 1 b 1")];
     assert_eq!(line(&none, &lsf), "blaunch a n --name a; blaunch b n --name b");
     assert_eq!(

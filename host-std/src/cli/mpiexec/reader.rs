@@ -115,7 +115,7 @@ impl<'a> HydraReader<'a> {
             bytes.starts_with(b"--") && option.words == FollowingWords::Nothing && takes_value
         };
         let Some(option) = found.filter(|option| !is_own(option)) else {
-            return self.read_own_option(word, &name, attached, words);
+            return self.read_own_option(word, &name, attached, words, part);
         };
         let mut next = |value: &str| {
             words.next().ok_or_else(|| UsageError::MissingValue {
@@ -152,7 +152,8 @@ impl<'a> HydraReader<'a> {
         while let Some((letter, behind)) = rest.split_first() {
             let name = char::from(*letter).to_string();
             let Some(option) = self.options().find(|option| option.names.contains(&&*name)) else {
-                return self.read_own_option(word, &word.to_string_lossy()[1..], None, words);
+                let name = &word.to_string_lossy()[1..];
+                return self.read_own_option(word, name, None, words, part);
             };
             rest = if option.words == FollowingWords::Nothing { behind } else { &[] };
             let value = match option.words {
@@ -177,6 +178,7 @@ impl<'a> HydraReader<'a> {
         name: &str,
         attached: Option<&[u8]>,
         words: &mut impl Iterator<Item = OsString>,
+        part: &mut PartArgs,
     ) -> Result<(), UsageError> {
         let is_long = word.as_bytes().starts_with(b"--");
         let takes_value = args::takes_value(name).filter(|_| is_long);
@@ -195,7 +197,12 @@ impl<'a> HydraReader<'a> {
             ours.extend(words.next());
         }
         let parsed = args::parse(ours)?;
-        self.args.given.extend(parsed.given);
+        for given in parsed.given {
+            match given.option.is_of_part {
+                true => self.place_option(given, part),
+                false => self.args.given.push(given),
+            }
+        }
         self.args.config = parsed.config.or(self.args.config.take());
         if parsed.task != Task::Start {
             self.args.task = parsed.task;

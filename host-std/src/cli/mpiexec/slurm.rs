@@ -119,7 +119,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         Refused("start a script that runs it around the program"),
     ),
     optional(&["x11"], Refused("ranks of this node reach its DISPLAY anyway; leave it out")),
-    word(&["het-group", "pack-group"], Refused("write the programs with ':' between them")),
+    word(&["het-group", "pack-group"], Own("het-group", same))
+        .note("without it all components have ranks; Slurm takes the first"),
     word(
         &["container-image", "container-mounts", "container-name", "container-workdir", "container-writable"],
         Refused("start the program in the container, as with 'apptainer exec IMAGE ./program'"),

@@ -2,9 +2,10 @@
 
 use super::OptionSpec;
 use super::Topic::Hosts;
-use super::value::{path, put, ranks, text};
+use super::value::{numbers, path, put, ranks, text};
 use crate::placement::{HostList, RankMap};
 use crate::settings::hosts::HostSource;
+use pmi_host_base::ranges::Ranks;
 use std::ffi::OsStr;
 
 pub(super) const ROWS: &[OptionSpec] = &[
@@ -37,6 +38,25 @@ pub(super) const ROWS: &[OptionSpec] = &[
             },
             |settings| match &settings.hosts.source {
                 Some(HostSource::File(file)) => Some(file.display().to_string()),
+                _ => None,
+            },
+        )
+        .of_part(),
+    Hosts
+        .value(
+            "het-group",
+            "LIST",
+            "the same of these components of a heterogeneous job of Slurm, as 0 or 0-2,4; all components by \
+             default",
+            |settings, value| {
+                let numbers = numbers(&text(value)).map(HostSource::Components);
+                let wrong = || "that is no list of components; try '0' or '0-1'".to_owned();
+                put(&mut settings.hosts.source, numbers.ok_or_else(wrong).map(Some))
+            },
+            |settings| match &settings.hosts.source {
+                Some(HostSource::Components(numbers)) => {
+                    Some(numbers.iter().copied().collect::<Ranks>().to_string())
+                }
                 _ => None,
             },
         )

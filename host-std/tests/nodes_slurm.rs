@@ -226,6 +226,41 @@ fn ranks_of_other_nodes_continue_when_a_node_of_the_allocation_fails() {
 }
 
 #[test]
+fn run_starts_on_the_hosts_that_the_job_has_kept_or_that_can_be_used() {
+    let Some(slurm) = slurm_nodes("kept", 3) else { return };
+    let place = "echo rank $PMI_RANK on $SLURMD_NODENAME";
+    // The variables of the shell still have three nodes, also in the second run.
+    let text = format!(
+        "scontrol update JobId=$SLURM_JOB_ID NumNodes=2\n\
+         '{0}' mpiexec sh -c '{place}'; '{0}' mpiexec --exclude-hosts slurm3 true; echo code $?",
+        host_path()
+    );
+    let mut salloc = command(&slurm, "salloc");
+    salloc.args(["-Q", "--ntasks-per-node=1", "-N3", "sh", "-c", &text]);
+    let ran = run(&mut salloc).exits_with(0);
+    for line in ["rank 0 on slurm1\n", "rank 1 on slurm2\n", "code 0\n"] {
+        assert!(ran.out.contains(line), "no {line:?} in {}{}", ran.out, ran.err);
+    }
+    assert!(!ran.out.contains("rank 2"), "{}", ran.out);
+    let lines = [
+        "no node server on any of 3 hosts (srun: error: ",
+        "1 of 3 hosts are not in the allocation any more (slurm3); the run starts on the others",
+    ];
+    assert!(lines.iter().all(|line| ran.err.contains(line)), "{}", ran.err);
+    let text = format!(
+        "scontrol update NodeName=slurm2 State=DOWN Reason=test\n\
+         '{}' mpiexec --min-nodes 2 sh -c '{place}'",
+        host_path()
+    );
+    let mut salloc = command(&slurm, "salloc");
+    salloc.args(["-Q", "--no-kill", "--ntasks-per-node=1", "-N3", "sh", "-c", &text]);
+    let ran = run(&mut salloc).exits_with(0);
+    for line in ["rank 0 on slurm1\n", "rank 1 on slurm3\n"] {
+        assert!(ran.out.contains(line), "no {line:?} in {}{}", ran.out, ran.err);
+    }
+}
+
+#[test]
 fn heterogeneous_job_has_ranks_on_the_hosts_of_all_its_components() {
     let Some(slurm) = slurm_nodes("heterogeneous", 3) else { return };
     let place = "echo $PMI_RANK $SLURMD_NODENAME";

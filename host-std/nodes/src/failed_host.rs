@@ -91,6 +91,16 @@ pub fn hosts_left_out(failed: &[FailedHost], all: usize, pause: Duration) -> Str
     table(&failed, all, "; the run starts on the others (--min-nodes)")
 }
 
+/// Report of hosts that are not in the allocation any more, without which the run starts again.
+pub fn hosts_given_back(failed: &[FailedHost], all: usize) -> String {
+    let names: Vec<&str> = failed.iter().map(|host| host.name.as_str()).collect();
+    format!(
+        "{} of {all} hosts are not in the allocation any more ({}); the run starts on the others",
+        names.len(),
+        names.join(", ")
+    )
+}
+
 /// Report of a host that was to join the run, whose start has failed, and is tried again after `pause` or
 /// not.
 pub fn late_host_failed(failed: &FailedHost, pause: Option<Duration>) -> String {

@@ -12,13 +12,17 @@ use crate::settings::hosts::HostSource;
 use pmi_host_base::ranges::Ranks;
 use pmi_host_base::usage::UsageError;
 use pmi_host_base::user_file;
+use pmi_host_os::clock;
 use pmi_host_os::host_name::{is_here, is_node, is_this_machine, slurm_node};
 use pmi_nodes::starter::{BatchStarter, NumberedHost};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
+use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
 /// Hosts of the programs of a job, before their ranks are placed.
 #[derive(Debug)]
@@ -242,6 +246,24 @@ pub(crate) fn numbered_hosts(starter: BatchStarter) -> Vec<NumberedHost> {
     }
 }
 
+/// Hosts of the job of Slurm around this process, as its controller knows them now: a job may have given some
+/// back since its variables were set.
+///
+/// # Errors
+///
+/// A message with the command that has failed.
+pub(crate) fn present_in_slurm() -> Result<Vec<String>, String> {
+    let job = set_variable("SLURM_JOB_ID").ok_or("SLURM_JOB_ID is not set")?;
+    // One line for each component.
+    let listed = output(&["squeue", "--noheader", "--format=%N", "--jobs", &job])?;
+    let mut names = Vec::new();
+    for line in listed.lines() {
+        let list = HostList::parse(line)?;
+        names.extend(list.hosts().iter().map(|host| host.name.clone()));
+    }
+    Ok(names)
+}
+
 /// Name of this host among `names`: `host`, which the system reports, but within Slurm the listed one, since
 /// its `srun` knows nodes by the names of its configuration only.
 fn own_name<'a>(
@@ -256,18 +278,52 @@ fn own_name<'a>(
     names.find(is_own).map_or(host, |name| name)
 }
 
-/// Standard output of a command that ends by itself.
+/// Standard output of a command of a batch system, which has a time limit: its server may not answer.
 fn output(words: &[&str]) -> Result<String, String> {
     let shown = words.join(" ");
     let (name, args) = words.split_first().ok_or("there is no command")?;
     let mut command = Command::new(name);
-    let command = command.args(args).stdin(Stdio::null()).stderr(Stdio::inherit());
-    let ran = command.output().map_err(|error| format!("'{shown}' cannot be started ({error})"))?;
-    match ran.status.success() {
-        true => Ok(String::from_utf8_lossy(&ran.stdout).into_owned()),
-        false => Err(format!("'{shown}' has failed ({})", ran.status)),
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let cannot = |error: io::Error| format!("'{shown}' cannot be started ({error})");
+    let mut child = command.spawn().map_err(cannot)?;
+    let read = child.stdout.take().map(|stdout| read_until(stdout, clock::now() + ANSWERED_WITHIN));
+    let text = match read {
+        Some(Ok(Some(text))) => text,
+        Some(Ok(None)) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            let seconds = ANSWERED_WITHIN.as_secs();
+            return Err(format!("'{shown}' has not answered within {seconds} s"));
+        }
+        Some(Err(error)) => return Err(cannot(error)),
+        None => Vec::new(),
+    };
+    let status = child.wait().map_err(cannot)?;
+    match status.success() {
+        true => Ok(String::from_utf8_lossy(&text).into_owned()),
+        false => Err(format!("'{shown}' has failed ({status})")),
     }
 }
+
+/// All that a command writes until it closes its output; `None` if it does not before the deadline.
+fn read_until(mut stdout: ChildStdout, deadline: Instant) -> io::Result<Option<Vec<u8>>> {
+    let mut text = Vec::new();
+    loop {
+        let left = deadline.saturating_duration_since(clock::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        if poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&left))? == 0 {
+            return Ok(None);
+        }
+        let mut piece = [0; 4096];
+        match stdout.read(&mut piece)? {
+            0 => return Ok(Some(text)),
+            len => text.extend_from_slice(&piece[..len]),
+        }
+    }
+}
+
+/// Time that a command of a batch system has.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 const NO_OTHER_HOST: &str =
     "'--no-local' leaves no host for the ranks; name others, as '--hosts a,b', or leave it out";
@@ -282,6 +338,27 @@ fn is_address(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn command_of_a_batch_system_has_a_time_limit() {
+        let started = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap()
+        };
+        let mut hanging = started("echo a; exec sleep 60");
+        let soon = clock::now() + Duration::from_millis(20);
+        assert_eq!(read_until(hanging.stdout.take().unwrap(), soon).unwrap(), None);
+        hanging.kill().unwrap();
+        hanging.wait().unwrap();
+        let mut ending = started("echo a; echo b");
+        let late = clock::now() + Duration::from_secs(60);
+        let text = read_until(ending.stdout.take().unwrap(), late).unwrap();
+        assert_eq!(text.as_deref(), Some(&b"a\nb\n"[..]));
+        ending.wait().unwrap();
+        assert_eq!(output(&["echo", "n[1-2]"]).as_deref(), Ok("n[1-2]\n"));
+        assert!(output(&["false"]).unwrap_err().contains("'false' has failed"));
+        assert!(output(&["/nowhere/squeue"]).unwrap_err().contains("cannot be started"));
+    }
 
     #[test]
     fn host_has_the_name_of_its_node_in_slurm_and_that_of_the_system_elsewhere() {

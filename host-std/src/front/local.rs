@@ -97,6 +97,7 @@ pub(super) fn prepare(
         observers,
         unsent: None,
         late: Vec::new(),
+        find_present: None,
         reports: Vec::new(),
     };
     let run = Run::new(&settings, start)?;

@@ -2,7 +2,7 @@
 
 use super::served_run::ServedRun;
 use crate::cli::config::Config;
-use crate::cli::hosts::numbered_hosts;
+use crate::cli::hosts::{numbered_hosts, present_in_slurm};
 use crate::launch::plan::job::Plan;
 use crate::launch::plan::program_environment;
 use crate::launch::signal::Signals;
@@ -12,6 +12,7 @@ use crate::link::job_message::{
     Supervision, TerminalMessage,
 };
 use crate::placement::PlacedHosts;
+use crate::placement::allocation::AllocationSource;
 use crate::report;
 use crate::run::{HeadInput, HeadTerminal, Run, RunEnd, RunStart};
 use crate::server::listen_config::{ListenConfig, WebListenConfig};
@@ -109,6 +110,7 @@ fn prepare(config: &Config, late: &[LateHost]) -> Result<ServedRun, String> {
         servers.decide_all();
     }
     let observers = config.web.as_ref().and(config.dial_in_node).map(|node| NodeId(node + 1));
+    let is_slurm = placed.source == AllocationSource::Slurm;
     let mut run = Run::new(
         settings,
         RunStart {
@@ -121,6 +123,7 @@ fn prepare(config: &Config, late: &[LateHost]) -> Result<ServedRun, String> {
             observers,
             unsent: Some((first, programs)),
             late: late.to_vec(),
+            find_present: is_slurm.then_some(present_in_slurm),
             reports,
         },
     )?;

@@ -39,6 +39,9 @@ pub(super) struct Ending {
     entered_fences: BTreeMap<u32, u32>,
 }
 
+/// Asks the batch system for the hosts of the allocation; the error is a message.
+pub(crate) type FindPresent = fn() -> Result<Vec<String>, String>;
+
 /// Hosts that may be left out of the run.
 #[derive(Debug, Default)]
 pub(super) struct HostChoice {
@@ -46,6 +49,8 @@ pub(super) struct HostChoice {
     pub(super) min_nodes: Option<u32>,
     /// True if the ranks of a host start before all hosts have joined.
     pub(super) starts_early: bool,
+    /// Finds those that the allocation has now, if its batch system can tell.
+    pub(super) find_present: Option<FindPresent>,
     /// Hosts without which the run starts again.
     pub(super) left_out: HostsLeftOut,
 }

@@ -20,7 +20,9 @@ use crate::trace::monotonic_ns;
 use crate::verdict::{Failure, NodeLoss, PmiPhase};
 use pmi_host_os::clock;
 use pmi_host_os::stream::Stream;
-use pmi_nodes::failed_host::{FailedHost, HostsLeftOut, LateHost, failed_hosts, hosts_left_out};
+use pmi_nodes::failed_host::{
+    FailedHost, HostsLeftOut, LateHost, failed_hosts, hosts_given_back, hosts_left_out,
+};
 use pmi_nodes::network::NetworkEvent;
 use pmi_nodes::start::StartEvent;
 use pmi_tree::{Destination, EdgeLoss, NodeId, TreeEvent};
@@ -133,6 +135,15 @@ impl Run {
             self.ending.hosts.left_out = HostsLeftOut { names, late: self.late_hosts(failed) };
             return;
         }
+        if failed.len() < all
+            && !self.ending.termination.has_failed()
+            && self.are_given_back(failed)
+        {
+            self.io.report(hosts_given_back(failed, all));
+            let names = failed.iter().map(|host| host.name.clone()).collect();
+            self.ending.hosts.left_out = HostsLeftOut { names, late: Vec::new() };
+            return;
+        }
         if !self.jobs.is_unsent() {
             // Nodes that join from now on are rejected.
             for node in self.link.absent() {
@@ -143,6 +154,15 @@ impl Run {
         }
         let what = failed_hosts(failed, all);
         self.fail(Failure::Launcher { what }, None);
+    }
+
+    /// True if the batch system does not list any of these hosts any more, as after a resize of its job,
+    /// which the variables of a shell do not tell.
+    fn are_given_back(&self, failed: &[FailedHost]) -> bool {
+        let present = self.ending.hosts.find_present.and_then(|find| find().ok());
+        present.is_some_and(|present| {
+            !present.is_empty() && failed.iter().all(|host| !present.contains(&host.name))
+        })
     }
 
     /// These hosts, which join the run when they come. Those whose start is not only slow are tried again.

@@ -72,7 +72,7 @@ use crate::stdio::outputs::Outputs;
 use crate::verdict::Failure;
 pub(crate) use debuggers::PartProcesses;
 use debuggers::StoppedJobs;
-use ending::Ending;
+use ending::{Ending, FindPresent};
 pub(crate) use input::HeadInput;
 use input::NodeInput;
 use names::HeadNames;
@@ -140,6 +140,8 @@ pub(crate) struct RunStart {
     pub(crate) unsent: Option<(JobMessage, Option<SentPrograms>)>,
     /// Hosts that join when they come.
     pub(crate) late: Vec<LateHost>,
+    /// Asks the batch system for the hosts that the allocation has now, if it can tell.
+    pub(crate) find_present: Option<FindPresent>,
     /// Sentences for the user.
     pub(crate) reports: Vec<String>,
 }
@@ -191,6 +193,7 @@ impl Run {
             observers,
             unsent,
             late,
+            find_present,
             reports,
         } = start;
         let summary = Summary::new(&settings.ending)?;
@@ -206,6 +209,7 @@ impl Run {
         reports.iter().for_each(|line| io.report(line));
         let mut ending = Ending::new(&settings.ending);
         ending.hosts.min_nodes = settings.hosts.min_nodes;
+        ending.hosts.find_present = find_present;
         ending.hosts.starts_early = settings.hosts.starts_early;
         let mut server = HeadServer::new(settings.job.kvs);
         server.add_job(0, &plan, &placed).map_err(report::cannot_prepare)?;

@@ -4,10 +4,11 @@
 use super::progress::FailedStarts;
 use super::{NodeServers, StartEvent};
 use crate::failed_host::FailedHost;
+use crate::network::Network;
 use crate::network::roster::CANDIDATES;
 use crate::settings::NodeSettings;
 use crate::starter::start_keys::StartKeys;
-use crate::starter::{NodeCommand, Starter, StarterHost};
+use crate::starter::{NodeCommand, Starter, StarterCommand, StarterHost};
 use pmi_host_os::clock;
 use pmi_host_os::poller::Poller;
 use pmi_tree::NodeId;
@@ -39,6 +40,26 @@ impl HostStarter {
         settings: NodeSettings,
     ) -> Self {
         Self { starter, words, keys, settings, growth: None, late: Vec::new(), failed: Vec::new() }
+    }
+
+    /// Commands for these hosts, with their keys, by which `network` expects their nodes.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user, with the remedy.
+    pub(super) fn commands(
+        &self,
+        hosts: &[StarterHost],
+        network: &mut Network,
+    ) -> Result<Vec<StarterCommand>, String> {
+        let Self { starter, words, keys, settings, .. } = self;
+        let (is_staged, is_relayed) = (settings.staging.has_launcher, settings.links.is_relayed);
+        let mut commands =
+            starter.commands(hosts, &NodeCommand { words, is_staged, is_relayed })?;
+        for (key, nodes) in keys.assign(hosts, &mut commands) {
+            network.expect(&key, &nodes);
+        }
+        Ok(commands)
     }
 
     /// Time of the next decision about hosts that are being added, without an event.
@@ -159,17 +180,12 @@ impl NodeServers {
 
     /// Starts node servers on further hosts, which are candidates for the tree.
     fn start_further(&mut self, names: &[String]) -> Result<Vec<StarterHost>, String> {
-        let HostStarter { starter, words, keys, settings, .. } = &self.for_hosts;
+        let HostStarter { starter, settings, .. } = &self.for_hosts;
         let mut hosts = StarterHost::all(names, settings, |name| std::env::var(name).ok());
         let first = self.network.propose(names);
         hosts.iter_mut().for_each(|host| host.node += first - 1);
-        let is_staged = settings.staging.has_launcher;
-        let node = NodeCommand { words, is_staged, is_relayed: settings.links.is_relayed };
-        let mut commands = starter.commands(&hosts, &node)?;
-        for (key, nodes) in keys.assign(&hosts, &mut commands) {
-            self.network.expect(&key, &nodes);
-        }
         let is_manual = starter.is_manual();
+        let commands = self.for_hosts.commands(&hosts, &mut self.network)?;
         for host in hosts.iter().filter(|_| is_manual) {
             let instruction = self.instruction(host);
             self.events.extend(instruction.map(StartEvent::Report));

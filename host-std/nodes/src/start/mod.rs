@@ -27,6 +27,7 @@ use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
+use std::slice;
 use std::time::{Duration, Instant};
 
 /// Node servers of a run, at the head.
@@ -209,7 +210,9 @@ impl NodeServers {
             token => {
                 let network = &mut self.network;
                 let mut accept = |node| network.accept_relayed(node, poller);
-                if let Some(end) = self.starters.ready(token, &mut accept) {
+                if let Some(end) = self.starters.ready(token, &mut accept)
+                    && !self.calls_for_each(&end)
+                {
                     self.handle_end(end);
                 }
             }
@@ -434,6 +437,34 @@ impl NodeServers {
             );
             self.events.push_back(StartEvent::Report(report));
         }
+    }
+
+    /// Calls the starter for each host after one call for all of them that has started nothing, as `srun`
+    /// does if it cannot use one: then the others start, and the failure is that of its host. Returns whether
+    /// it does.
+    fn calls_for_each(&mut self, end: &StarterEnd) -> bool {
+        let is_common = end.nodes.len() > 1 && end.awaited == end.nodes;
+        let is_starting = self.patience.is_some() && !self.starters.is_ending();
+        if !(is_common && is_starting && self.for_hosts.starter.has_command_for_each()) {
+            return false;
+        }
+        let mut commands = Vec::new();
+        for host in self.hosts.iter().filter(|host| end.nodes.contains(&host.node)) {
+            let own = self.for_hosts.commands(slice::from_ref(host), &mut self.network);
+            commands.extend(own.unwrap_or_default());
+        }
+        if commands.len() != end.nodes.len() {
+            return false;
+        }
+        let last = end.output.lines().last().map_or_else(String::new, |line| format!(" ({line})"));
+        self.events.push_back(StartEvent::Report(format!(
+            "{} and has started no node server on any of {} hosts{last}; it is called for each of them",
+            end.how,
+            end.nodes.len()
+        )));
+        commands.into_iter().for_each(|command| self.starters.add(command));
+        self.patience = Some(clock::now() + self.start_timeout());
+        true
     }
 
     fn handle_end(&mut self, end: StarterEnd) {

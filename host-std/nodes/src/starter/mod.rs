@@ -286,7 +286,7 @@ impl Starter {
     }
 
     /// True if each host has, or may have, a command of its own.
-    const fn has_command_for_each(&self) -> bool {
+    pub(crate) const fn has_command_for_each(&self) -> bool {
         match &self.kind {
             StarterKind::Row(row) => !matches!(row.call, StarterCall::Once { of_one: None, .. }),
             StarterKind::Template(_) | StarterKind::Local => true,

@@ -353,6 +353,11 @@ impl StarterPool {
         numbers.for_each(|node| *node = to);
     }
 
+    /// True once starters were told to end.
+    pub(crate) const fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
     /// Number of starters that run or wait.
     pub(crate) fn count(&self) -> usize {
         self.running.len() + self.waiting.len() + self.refused.len()

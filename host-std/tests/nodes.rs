@@ -97,6 +97,10 @@ fn value_of_a_node_wins_for_devices_and_networks_unless_the_user_sets_one() {
     assert_eq!(ran(&[]).says_nothing().lines(), ["of-a a 1 head", "of-b b 1 head"]);
     let stated = ran(&["--env", "CUDA_VISIBLE_DEVICES=2"]);
     assert_eq!(stated.lines(), ["of-a 2 1 head", "of-b 2 1 head"]);
+    let patterns = ["--node-env", "UNKNOWN", "--node-env", "ROCR_*,OTH*"];
+    assert_eq!(ran(&patterns).lines(), ["of-a a 1 a", "of-b b 1 b"]);
+    let reported = ran(&[&patterns[..], &["--env-report"]].concat()).err;
+    assert!(reported.lines().any(|line| line.trim().starts_with("= OTHER=head ")), "{reported}");
     let reported = ran(&["--env-report"]).err;
     let row = reported.lines().find(|line| line.trim().starts_with("= CUDA_VISIBLE_DEVICES=0 "));
     let row = row.unwrap_or_else(|| panic!("{reported}"));

@@ -13,10 +13,15 @@ pub struct VariableRule {
 impl VariableRule {
     /// True if the entry covers a variable of this name.
     pub fn means(&self, name: &[u8]) -> bool {
-        match self.name.strip_suffix('*') {
-            Some(start) => name.starts_with(start.as_bytes()),
-            None => name == self.name.as_bytes(),
-        }
+        fits(self.name.as_bytes(), name)
+    }
+}
+
+/// True if a pattern, in which a star at the end stands for any suffix, covers a variable of this name.
+pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    match pattern.strip_suffix(b"*") {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
     }
 }
 

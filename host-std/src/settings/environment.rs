@@ -1,8 +1,10 @@
 //! Environment of ranks.
 
 use pmi_host_base::program::Inherit;
+use pmi_host_base::variables::{BY_NODE, covers, fits};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// Environment of the ranks.
@@ -14,6 +16,8 @@ pub(crate) struct Environment {
     pub(crate) set: Vec<(OsString, OsString)>,
     /// Variables that ranks do not inherit (`--unset-env`).
     pub(crate) unset: Vec<OsString>,
+    /// Further variables that a node decides, with a star at the end for any suffix (`--node-env`).
+    pub(crate) of_node: Vec<OsString>,
     /// True if removed and added variables are reported (`--env-report`).
     pub(crate) report: bool,
     /// Protocols that ranks are offered (`--pmi`).
@@ -34,6 +38,14 @@ pub(crate) struct Environment {
     /// Environment of the head of the run, on another node than its own: ranks inherit it in place of that of
     /// their launcher.
     pub(crate) of_head: Option<Vec<(OsString, OsString)>>,
+}
+
+impl Environment {
+    /// True if a node decides the value of a variable of this name, where it has one.
+    pub(crate) fn is_of_node(&self, name: &OsStr) -> bool {
+        let name = name.as_bytes();
+        covers(BY_NODE, name) || self.of_node.iter().any(|pattern| fits(pattern.as_bytes(), name))
+    }
 }
 
 /// Launchers whose variables ranks get.

@@ -57,6 +57,23 @@ pub(super) const ROWS: &[OptionSpec] = &[
     )
     .adding_up(),
     Environment.value(
+        "node-env",
+        "LIST",
+        "variables that each node decides where it has them, as SITE_GPUS,SITE_NET_*, besides those of batch \
+         systems; may be repeated",
+        |settings, value| {
+            let names = patterns(value)?;
+            settings.environment.of_node.extend(names);
+            Ok(())
+        },
+        |settings| {
+            let names: Vec<String> =
+                settings.environment.of_node.iter().map(|name| text(name)).collect();
+            Some(names.join(",")).filter(|shown| !shown.is_empty())
+        },
+    )
+    .adding_up(),
+    Environment.value(
         "tmpdir",
         "DIR",
         "directory for the temporary files of PMIx ranks (default: TMPDIR, or /tmp)",
@@ -172,6 +189,20 @@ fn offer(value: &OsStr) -> Result<Offer, String> {
         b"x" => Ok(Offer::Pmix),
         b"all" => Ok(Offer::All),
         _ => Err("that is not a protocol; there are auto, 1, 2, x and all".to_owned()),
+    }
+}
+
+/// Names of variables, each with a star at the end or without.
+fn patterns(value: &OsStr) -> Result<Vec<OsString>, String> {
+    let pieces = value.as_bytes().split(|byte| *byte == b',');
+    let names: Vec<OsString> = pieces.map(|name| OsStr::from_bytes(name).to_owned()).collect();
+    let is_name = |name: &OsString| {
+        let start = name.as_bytes().strip_suffix(b"*").unwrap_or(name.as_bytes());
+        !start.is_empty() && !start.iter().any(|byte| b"=*\0".contains(byte))
+    };
+    match names.iter().all(is_name) {
+        true => Ok(names),
+        false => Err("that is no list of variables; try 'SITE_GPUS,SITE_NET_*'".to_owned()),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::launch::plan::program_environment::{
 };
 use crate::launch::plan::protocol_offer::ProtocolOffer;
 use pmi_host_base::env::of_job;
-use pmi_host_base::variables::{self, BY_NODE, MPICH_VERSION, covers, gives_way};
+use pmi_host_base::variables::{self, MPICH_VERSION, gives_way};
 use pmi_host_os::null_device;
 use pmi_std::env::{PIN_VARIABLE, SNAPSHOT_VARIABLE};
 use std::collections::BTreeMap;
@@ -113,7 +113,7 @@ fn add(environment: &mut ProgramEnvironment, mut ours: Vec<(&'static str, String
 pub(crate) fn where_node_has_none(plan: &Plan, part: &App, ours: Inherited) -> Vec<Variable> {
     let seen = ProgramEnvironment::new(ours, &plan.environment, &part.program).variables;
     let may_differ =
-        |one: &Variable| one.owner == Owner::Head && covers(BY_NODE, one.name.as_bytes());
+        |one: &Variable| one.owner == Owner::Head && plan.environment.is_of_node(&one.name);
     seen.into_iter().filter(may_differ).collect()
 }
 

@@ -13,7 +13,7 @@ use super::preload;
 use crate::settings::Environment;
 use pmi_host_base::env::inherited;
 use pmi_host_base::program::{Inherit, Program};
-use pmi_host_base::variables::{self, BY_NODE, DEFAULTS, DIRECTORY_OF_NODE, OF_HOST, SET, covers};
+use pmi_host_base::variables::{self, DEFAULTS, DIRECTORY_OF_NODE, OF_HOST, SET, covers};
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -135,7 +135,7 @@ impl Inherited {
         let own = std::env::vars_os();
         match &all.of_head {
             None => Self::of_head(own),
-            Some(of_head) => Self::composed(own, of_head, |path| path.is_dir()),
+            Some(of_head) => Self::composed(own, of_head, all, |path| path.is_dir()),
         }
     }
 
@@ -145,11 +145,12 @@ impl Inherited {
         Self { variables: variables.collect() }
     }
 
-    /// Variables of a node: those that describe its host, those that a batch system has set here, and
-    /// otherwise those of the head. `is_directory` looks for a directory on this node.
+    /// Variables of a node: those of its `own` that it decides, and otherwise those of the head.
+    /// `is_directory` looks for a directory on this node.
     fn composed(
         own: impl Iterator<Item = (OsString, OsString)>,
         of_head: &[(OsString, OsString)],
+        all: &Environment,
         is_directory: impl Fn(&Path) -> bool,
     ) -> Self {
         let is_missing = |name: &OsString| {
@@ -159,8 +160,7 @@ impl Inherited {
                     .any(|(other, path)| other == name && !is_directory(Path::new(path)))
         };
         let is_own = |name: &OsString| {
-            let bytes = name.as_bytes();
-            covers(OF_HOST, bytes) || covers(BY_NODE, bytes) || is_missing(name)
+            covers(OF_HOST, name.as_bytes()) || all.is_of_node(name) || is_missing(name)
         };
         let own = inherited(own).filter(|(name, _)| is_own(name));
         let own: Vec<_> =
@@ -275,7 +275,9 @@ mod tests {
         let of_head = of_head.map(|(name, value)| pair(name, value));
         let seen = |has_directory: bool| {
             let own = own.iter().map(|(name, value)| pair(name, value));
-            let mut seen = pairs(Inherited::composed(own, &of_head, |_| has_directory).variables);
+            let all = Environment::default();
+            let seen = Inherited::composed(own, &of_head, &all, |_| has_directory);
+            let mut seen = pairs(seen.variables);
             seen.sort();
             seen
         };

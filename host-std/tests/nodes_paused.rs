@@ -19,8 +19,8 @@ fn send(pid: u32, signal: Signal) {
 }
 
 /// Starts a rank on each of two nodes, and returns the node servers when both ranks run.
-fn two_nodes(go: &std::path::Path) -> (Running, Vec<u32>) {
-    let running = start(local_nodes(2, 2, &shell(RANK)).env("GO", go));
+fn two_nodes(go: &std::path::Path, options: &[&str]) -> (Running, Vec<u32>) {
+    let running = start(local_nodes(2, 2, options).args(shell(RANK)).env("GO", go));
     let agents = loop {
         let out = running.output();
         let pids = out.lines().filter_map(|line| line.strip_prefix("agent ")?.parse().ok());
@@ -39,7 +39,7 @@ fn two_nodes(go: &std::path::Path) -> (Running, Vec<u32>) {
 fn stopped_node_server_is_reported_as_paused_and_the_run_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let go = directory.path().join("go");
-    let (running, agents) = two_nodes(&go);
+    let (running, agents) = two_nodes(&go, &[]);
     send(agents[1], Signal::SIGSTOP);
     running.wait_for_errors(" paused since ");
     sleep(PAUSE);
@@ -57,10 +57,28 @@ fn stopped_node_server_is_reported_as_paused_and_the_run_goes_on() {
 }
 
 #[test]
+fn node_that_is_paused_for_longer_than_its_limit_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let limits = ["--pause-timeout", "3", "--node-timeout", "1"];
+    for options in [&[][..], &["--on-exit-error", "ignore"]] {
+        let go = directory.path().join(options.len().to_string());
+        let (running, agents) = two_nodes(&go, &[&limits, options].concat());
+        send(agents[1], Signal::SIGSTOP);
+        running.wait_for_errors(" paused since ");
+        running.wait_for_errors("it is paused for longer than '--pause-timeout' allows");
+        send(agents[1], Signal::SIGCONT);
+        std::fs::write(&go, "").unwrap();
+        let ran = running.end();
+        assert_eq!(ran.out.matches("done").count(), options.len() / 2, "{ran:?}");
+        assert_ne!(ran.code, 0, "{ran:?}");
+    }
+}
+
+#[test]
 fn head_that_is_stopped_loses_no_node() {
     let directory = tempfile::tempdir().unwrap();
     let go = directory.path().join("go");
-    let (running, _) = two_nodes(&go);
+    let (running, _) = two_nodes(&go, &[]);
     send(running.pid(), Signal::SIGSTOP);
     sleep(PAUSE);
     send(running.pid(), Signal::SIGCONT);
@@ -75,7 +93,7 @@ fn head_that_is_stopped_loses_no_node() {
 fn job_that_is_stopped_as_a_whole_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let go = directory.path().join("go");
-    let (running, agents) = two_nodes(&go);
+    let (running, agents) = two_nodes(&go, &[]);
     let all = || agents.iter().copied().chain([running.pid()]);
     all().for_each(|pid| send(pid, Signal::SIGSTOP));
     sleep(PAUSE);

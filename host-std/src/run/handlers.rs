@@ -53,7 +53,7 @@ impl Run {
             trace::report(self, text);
             is_any = true;
         }
-        self.lose_paused()?;
+        self.lose_paused(clock::now())?;
         self.check_all_ended();
         is_any |= (was_over, was_leaving) != (self.ending.is_over(), self.ending.is_leaving());
         Ok(is_any)
@@ -91,7 +91,7 @@ impl Run {
                 trace::report(self, report)
             }
             StartEvent::Network(NetworkEvent::Tree(TreeEvent::NodeLost { node, loss, .. })) => {
-                self.handle_loss(node, loss)?;
+                self.handle_loss(node, reason_of(loss))?;
             }
             StartEvent::Network(NetworkEvent::Tree(TreeEvent::Paused { peer })) => {
                 pauses::note(self, peer, true);
@@ -362,13 +362,9 @@ impl Run {
     }
 
     /// Handles the loss of a node: its ranks are gone, and no other rank can do without them.
-    fn handle_loss(&mut self, node: NodeId, loss: EdgeLoss) -> io::Result<()> {
+    /// Handles the loss of a node. `why` is the reason, as a part of a sentence.
+    fn handle_loss(&mut self, node: NodeId, why: &str) -> io::Result<()> {
         let Some(state) = self.nodes.get(node) else { return Ok(()) };
-        let why = match loss {
-            EdgeLoss::Closed => "its connection was closed",
-            EdgeLoss::Silent => "it does not answer",
-            EdgeLoss::Detached => "the node that connected it is lost, and it has not come back",
-        };
         let failure = NodeLoss {
             host: state.host.clone(),
             ranks: self.nodes.ranks(node, 0),
@@ -450,9 +446,13 @@ impl Run {
         }
     }
 
-    /// Gives up nodes that are paused once a run that has failed waits for no others: their node servers can
-    /// pass no signal on. Their ranks end when the guards there notice that the run is over.
-    fn lose_paused(&mut self) -> io::Result<()> {
+    /// Gives up nodes that are paused for too long, and the others once a run that has failed waits for no
+    /// further ones: their node servers can pass no signal on. Their ranks end when the guards there notice
+    /// that the run is over.
+    fn lose_paused(&mut self, now: Instant) -> io::Result<()> {
+        for node in self.reports.pauses.over_limit(now) {
+            self.handle_loss(node, PAUSED_TOO_LONG)?;
+        }
         if !self.ending.termination.has_failed() || self.ending.is_leaving() {
             return Ok(());
         }
@@ -460,7 +460,7 @@ impl Run {
         if self.nodes.busy().all(|node| pauses.is_reported(node)) {
             let paused: Vec<NodeId> = self.nodes.busy().collect();
             for node in paused {
-                self.handle_loss(node, EdgeLoss::Silent)?;
+                self.handle_loss(node, reason_of(EdgeLoss::Silent))?;
             }
         }
         Ok(())
@@ -602,6 +602,17 @@ impl Run {
         ending.termination.is_abandoned |= self.io.check_delivery(now, is_over);
     }
 }
+
+/// Reason of a loss that the tree reports, as a part of a sentence.
+const fn reason_of(loss: EdgeLoss) -> &'static str {
+    match loss {
+        EdgeLoss::Closed => "its connection was closed",
+        EdgeLoss::Silent => "it does not answer",
+        EdgeLoss::Detached => "the node that connected it is lost, and it has not come back",
+    }
+}
+
+const PAUSED_TOO_LONG: &str = "it is paused for longer than '--pause-timeout' allows";
 
 /// Grace period of ranks after the loss of a node: the run ends within a second.
 const KILL_AFTER_LOSS: Duration = Duration::from_millis(500);

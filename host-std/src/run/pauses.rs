@@ -17,6 +17,8 @@ pub(super) struct Pauses {
     continued: Vec<(NodeId, Duration)>,
     /// Time of the next report: a batch system stops and continues all nodes of a job within a moment.
     report_at: Option<Instant>,
+    /// Longest pause, after which a node is lost; unlimited if `None`.
+    limit: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +28,11 @@ struct Pause {
 }
 
 impl Pauses {
+    /// No node is paused. `limit` is that of `--pause-timeout`.
+    pub(super) fn new(limit: Option<Duration>) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
     /// Records that a node is paused, since `since`, or continues at `now`.
     fn note(&mut self, node: NodeId, since: Option<Instant>, now: Instant) {
         let is_new = match since {
@@ -68,9 +75,18 @@ impl Pauses {
         self.nodes.remove(&node);
     }
 
-    /// Time of the next report.
-    pub(super) const fn deadline(&self) -> Option<Instant> {
-        self.report_at
+    /// Time of the next report, or of the next loss.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let first = self.nodes.values().map(|pause| pause.since).min();
+        let loss_at = first.zip(self.limit).map(|(since, limit)| since + limit);
+        self.report_at.into_iter().chain(loss_at).min()
+    }
+
+    /// Nodes that are paused for longer than the limit.
+    pub(super) fn over_limit(&self, now: Instant) -> Vec<NodeId> {
+        let is_over = |pause: &Pause| self.limit.is_some_and(|limit| now >= pause.since + limit);
+        let over = self.nodes.iter().filter(|(_, pause)| is_over(pause));
+        over.map(|(node, _)| *node).collect()
     }
 
     /// Nodes that were not reported as paused, and those that continue after a report, with the durations.
@@ -148,5 +164,25 @@ mod tests {
         let [paused, continued] = pauses.take_due(now + 9 * second);
         assert!(paused.is_empty() && !pauses.is_any());
         assert_eq!(continued, [(one, 8 * second), (two, 8 * second)]);
+    }
+
+    #[test]
+    fn node_is_over_the_limit_when_its_own_pause_is() {
+        let (now, second) = (clock::now(), Duration::from_secs(1));
+        let mut pauses = Pauses::new(Some(10 * second));
+        let [one, two] = [1, 2].map(NodeId);
+        pauses.note(one, Some(now), now + 5 * second);
+        pauses.note(two, Some(now + 3 * second), now + 8 * second);
+        pauses.take_due(now + 9 * second);
+        assert_eq!(pauses.deadline(), Some(now + 10 * second));
+        assert_eq!(pauses.over_limit(now + 9 * second), []);
+        assert_eq!(pauses.over_limit(now + 10 * second), [one]);
+        pauses.remove_node(one);
+        assert_eq!(pauses.deadline(), Some(now + 13 * second));
+        pauses.note(two, None, now + 12 * second);
+        assert_eq!(pauses.over_limit(now + 20 * second), []);
+        let mut unlimited = Pauses::new(None);
+        unlimited.note(one, Some(now), now);
+        assert_eq!(unlimited.over_limit(now + 10_000 * second), []);
     }
 }

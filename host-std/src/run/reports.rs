@@ -61,7 +61,7 @@ impl Reports {
             socket: StatusServer::new(settings, began),
             remind_at: None,
             collections: Collections::default(),
-            pauses: Pauses::default(),
+            pauses: Pauses::new(settings.pause_timeout),
             trace,
             stacks: settings.stall_stacks.then(StackReport::default),
             gdb: None,

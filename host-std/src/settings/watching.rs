@@ -28,6 +28,8 @@ pub(crate) struct Watching {
     pub(crate) is_system_server: bool,
     /// Ranks that start in gdb (`--gdb`).
     pub(crate) gdb: Option<DebuggedRanks>,
+    /// Time for which a node may be paused before it is lost (`--pause-timeout`); unlimited by default.
+    pub(crate) pause_timeout: Option<Duration>,
 }
 
 /// Ranks that start in a debugger.
@@ -83,6 +85,7 @@ impl Default for Watching {
             tools: true,
             is_system_server: false,
             gdb: None,
+            pause_timeout: None,
         }
     }
 }

@@ -324,6 +324,7 @@ mod tests {
             ("starter", "manual"),
             ("starter-cmd", "kubectl exec -i {host} -- {cmd}"),
             ("node-timeout", "2.5"),
+            ("pause-timeout", "60"),
             ("node-interface", "eth0"),
             ("node-ports", "5000-5100"),
             ("inherit", "none"),

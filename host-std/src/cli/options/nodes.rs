@@ -2,7 +2,7 @@
 
 use super::OptionSpec;
 use super::Topic::Nodes;
-use super::value::{choice, chosen, path, put, seconds, shown_path, text};
+use super::value::{choice, chosen, path, put, seconds, shown_path, shown_seconds, text};
 use crate::settings::job::FenceData;
 use pmi_nodes::settings::{MANUAL, PortRange, STARTERS, StarterFanout, StarterName};
 use std::ffi::OsStr;
@@ -65,6 +65,13 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "time without a sign of life after which a node is lost (default: 5)",
         |settings, value| put(&mut settings.nodes.timeout, timeout(value)),
         |settings| Some(settings.nodes.timeout.as_secs_f64().to_string()),
+    ),
+    Nodes.value(
+        "pause-timeout",
+        "SECONDS",
+        "time for which a node may be paused, as by a batch system, before it is lost (default: never)",
+        |settings, value| put(&mut settings.watching.pause_timeout, seconds(value)),
+        |settings| shown_seconds(settings.watching.pause_timeout),
     ),
     Nodes.value(
         "node-interface",

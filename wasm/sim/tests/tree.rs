@@ -44,6 +44,28 @@ fn message_that_a_joining_node_lacks_is_detected() {
 }
 
 #[test]
+fn loss_of_a_stopped_node_is_detected() {
+    breaks(TreeMutant::IgnoreAnswers, "blamed");
+}
+
+#[test]
+fn conclusion_from_a_gap_in_the_own_time_is_detected() {
+    breaks(TreeMutant::TrustGap, "paused");
+}
+
+/// Nodes and heads that are stopped for longer than a tree waits for signs of life: none of them is lost, and
+/// all operations end.
+#[test]
+fn stopped_nodes_are_not_lost() {
+    for seed in 0..6 {
+        let mut world = TreeWorld::new(TreePlan::frozen(seed), seed, None);
+        world.run();
+        assert_eq!(world.checks().violations(), [], "seed {seed}");
+        assert!(world.time() > 12_000_000, "seed {seed} has stopped a node");
+    }
+}
+
+#[test]
 fn changed_contribution_is_detected() {
     breaks(TreeMutant::ChangeData, "data");
 }

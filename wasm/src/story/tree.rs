@@ -114,7 +114,8 @@ impl TreeStory {
                 let end = match fault {
                     TreeFault::Kill(_) => "killed",
                     TreeFault::Isolate(_) => "stopped",
-                    TreeFault::Cut(_) | TreeFault::Mute(_) => return,
+                    // Its process is still there, or goes on.
+                    TreeFault::Cut(_) | TreeFault::Mute(_) | TreeFault::Freeze(_) => return,
                 };
                 event(lane(node), "process", format!("node {} {end}", node.0));
             }

@@ -64,7 +64,7 @@ fn report(from: u64, seeds: u64, summary: &TreeSummary) -> bool {
 
 fn run(args: &SimArgs) -> Result<bool, String> {
     let seed = args.seed.ok_or("tree run needs --seed")?;
-    println!("{:?}", tree::TreePlan::random(seed));
+    println!("{:?}", tree::TreePlan::of_seed(seed));
     let run = tree::run(seed, args.tree.mutant);
     if let Some(violation) = &run.violation {
         println!("at {}: {}: {}", violation.at, violation.rule, violation.what);

@@ -32,11 +32,15 @@ pub enum TreeMutant {
     Babble,
     /// Nodes that join begin behind a message that they lack.
     LateStart,
+    /// Nodes do not know that the host of a silent node answers.
+    IgnoreAnswers,
+    /// The clock of a node goes on while its process is stopped.
+    TrustGap,
 }
 
 impl TreeMutant {
     /// All, with their names.
-    pub const ALL: [(Self, &'static str); 13] = [
+    pub const ALL: [(Self, &'static str); 15] = [
         (Self::EarlyEnd, "early-end"),
         (Self::ChangeData, "change-data"),
         (Self::OtherResult, "other-result"),
@@ -50,6 +54,8 @@ impl TreeMutant {
         (Self::Garbage, "garbage"),
         (Self::Babble, "babble"),
         (Self::LateStart, "late-start"),
+        (Self::IgnoreAnswers, "ignore-answers"),
+        (Self::TrustGap, "trust-gap"),
     ];
 }
 

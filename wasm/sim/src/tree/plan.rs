@@ -61,6 +61,8 @@ pub enum TreeFault {
     Cut(NodeId),
     /// The connection of a node to its parent is silent from now on.
     Mute(NodeId),
+    /// The process of a node is stopped for [`FREEZE`], and its host goes on to answer.
+    Freeze(NodeId),
 }
 
 impl TreePlan {
@@ -81,6 +83,11 @@ impl TreePlan {
             faults: Vec::new(),
             growths: Vec::new(),
         }
+    }
+
+    /// The plan of a seed: every fifth one stops nodes, the others have all other faults.
+    pub fn of_seed(seed: u64) -> Self {
+        if seed % 5 == 2 { Self::frozen(seed) } else { Self::random(seed) }
     }
 
     /// The plan of a seed: 2 to 64 nodes.
@@ -110,6 +117,26 @@ impl TreePlan {
         let count = [0, 1, 1, 2, 3, 5][rng.index(6)];
         plan.faults = (0..count).map(|_| (rng.below(horizon), fault(&mut rng, nodes))).collect();
         plan.add_growths(&mut Rng::new(seed, 3));
+        plan
+    }
+
+    /// The plan of a seed, with nodes that are stopped in place of its faults, the head among them, for
+    /// longer than a tree waits for signs of life.
+    pub fn frozen(seed: u64) -> Self {
+        let mut plan = Self::random(seed);
+        plan.growths.clear();
+        plan.talks.retain(|talk| match talk.to {
+            Destination::Node(node) => node.0 < plan.nodes,
+            Destination::Head | Destination::All | Destination::Parent => true,
+        });
+        let mut rng = Rng::new(seed, 4);
+        // All nodes are attached by then.
+        let from = START + 2 * plan.pace.to;
+        let horizon = [5_000, 50_000, 15_000_000][rng.index(3)];
+        let count = 1 + rng.below(3);
+        let mut freeze =
+            || (from + rng.below(horizon), TreeFault::Freeze(node(&mut rng, 0, plan.nodes)));
+        plan.faults = (0..count).map(|_| freeze()).collect();
         plan
     }
 
@@ -181,6 +208,9 @@ pub(super) const START: u64 = 5_000;
 
 /// Time after which the starter reports the end of a node that has never been attached.
 pub(super) const START_REPORT: u64 = 50_000;
+
+/// Time for which a node is stopped, in microseconds: longer than a tree waits for signs of life.
+pub(super) const FREEZE: u64 = 12_000_000;
 
 /// Time limit for a connection to a silent node.
 pub(super) const DIAL_LIMIT: u64 = 3_000_000;

@@ -121,8 +121,13 @@ impl fmt::Display for TreeScenario {
 impl TreeFault {
     /// The node that it is about.
     pub const fn node(self) -> NodeId {
-        let (Self::Kill(node) | Self::Isolate(node) | Self::Cut(node) | Self::Mute(node)) = self;
-        node
+        match self {
+            Self::Kill(node)
+            | Self::Isolate(node)
+            | Self::Cut(node)
+            | Self::Mute(node)
+            | Self::Freeze(node) => node,
+        }
     }
 
     /// Reads the word of a fault.
@@ -136,9 +141,10 @@ impl TreeFault {
             "stop" => Ok(Self::Isolate(node)),
             "reset" => Ok(Self::Cut(node)),
             "mute" => Ok(Self::Mute(node)),
+            "freeze" => Ok(Self::Freeze(node)),
             _ => Err(format!(
-                "a node can be hit by kill, stop, reset (of its connection to its parent) and mute, not \
-                 `{word}`"
+                "a node can be hit by kill, stop, reset (of its connection to its parent), mute and freeze, \
+                 not `{word}`"
             )),
         }
     }
@@ -151,6 +157,7 @@ impl fmt::Display for TreeFault {
             Self::Isolate(_) => "stop",
             Self::Cut(_) => "reset",
             Self::Mute(_) => "mute",
+            Self::Freeze(_) => "freeze",
         };
         write!(f, "{word} {}", self.node().0)
     }

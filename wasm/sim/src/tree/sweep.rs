@@ -30,9 +30,9 @@ pub struct TreeSummary {
     pub broken: Vec<TreeRun>,
 }
 
-/// Runs the random plan of a seed.
+/// Runs the plan of a seed.
 pub fn run(seed: u64, mutant: Option<TreeMutant>) -> TreeRun {
-    let mut world = TreeWorld::new(TreePlan::random(seed), seed, mutant);
+    let mut world = TreeWorld::new(TreePlan::of_seed(seed), seed, mutant);
     world.run();
     let violation = world.checks().violations().first().cloned();
     TreeRun { seed, violation, steps: world.steps() }

@@ -6,7 +6,7 @@ mod net;
 use super::check::{self, Fate, TreeChecks};
 use super::connection::Connection;
 use super::mutant::TreeMutant;
-use super::plan::{DIAL_LIMIT, PATIENCE, START, TreeFault, TreePlan};
+use super::plan::{DIAL_LIMIT, FREEZE, PATIENCE, START, TreeFault, TreePlan};
 use super::queue::DueQueue;
 use super::record::{TreeEntry, TreeNodeLife, TreeNodeView, TreeRecord};
 use crate::rng::Rng;
@@ -32,6 +32,8 @@ enum Action {
         is_open: bool,
     },
     Timer(NodeId),
+    /// Of a node that was stopped.
+    Thaw(NodeId),
     /// Of a node to the next operation of a job.
     Contribute(NodeId, u32),
     Grow(u32),
@@ -52,6 +54,10 @@ struct SimNode {
     node: Option<TreeNode>,
     fate: Fate,
     is_isolated: bool,
+    /// Time until which its process is stopped.
+    frozen_until: u64,
+    /// Time for which it was stopped, by which its clock is behind.
+    frozen_for: u64,
     was_attached: bool,
     /// True once the head has its own report of its first parent.
     is_noted: bool,
@@ -79,6 +85,8 @@ impl SimNode {
             node: Some(node),
             fate: Fate::Alive { is_attached: false },
             is_isolated: false,
+            frozen_until: 0,
+            frozen_for: 0,
             parent: None,
             peers: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -182,7 +190,9 @@ impl TreeWorld {
             self.look = time + 100_000;
         }
         let Some(action) = self.queue.pop() else { return self.finish() };
-        self.time = time;
+        // What has arrived at a node that was stopped is due since then.
+        self.time = self.time.max(time);
+        let time = self.time;
         self.steps += 1;
         self.checks.at(time, self.steps);
         self.act(action);
@@ -227,6 +237,7 @@ impl TreeWorld {
         let faults = self.plan.faults.iter().map(|(at, fault)| match fault {
             TreeFault::Kill(_) | TreeFault::Cut(_) => at + 500_000,
             TreeFault::Isolate(_) | TreeFault::Mute(_) => at + 8_000_000,
+            TreeFault::Freeze(_) => at + FREEZE + 8_000_000,
         });
         let talks = self.plan.talks.iter().map(|talk| START + talk.at);
         let times = faults.chain(talks).chain(self.plan.growths.iter().map(|(at, _)| *at));
@@ -264,7 +275,7 @@ impl TreeWorld {
     pub fn view(&self, node: NodeId) -> TreeNodeView {
         let sim = self.sim(node);
         let life = match (&sim.node, sim.fate) {
-            (Some(_), _) if sim.is_isolated => TreeNodeLife::Stopped,
+            (Some(_), _) if sim.is_isolated || self.is_frozen(node) => TreeNodeLife::Stopped,
             (Some(_), _) => TreeNodeLife::Running,
             (None, Fate::Left { .. }) => TreeNodeLife::Left,
             (None, _) => TreeNodeLife::Killed,
@@ -323,8 +334,29 @@ impl TreeWorld {
         &mut self.nodes[node.0 as usize]
     }
 
-    fn now(&self) -> Instant {
-        Instant::from_micros(self.time)
+    /// The time of the clock of a node, which stands still while the node is stopped.
+    fn now(&self, node: NodeId) -> Instant {
+        Instant::from_micros(self.time - self.sim(node).frozen_for)
+    }
+
+    fn is_frozen(&self, node: NodeId) -> bool {
+        self.time < self.sim(node).frozen_until
+    }
+
+    /// The node that an action is one of, if it acts by itself.
+    fn actor(&self, action: &Action) -> Option<NodeId> {
+        match action {
+            Action::Deliver { connection, from } => {
+                self.connections.get(*connection).map(|state| state.other(*from))
+            }
+            Action::Closed { at: node, .. }
+            | Action::Dialed { child: node, .. }
+            | Action::Timer(node)
+            | Action::Contribute(node, _) => Some(*node),
+            Action::Grow(_) | Action::Exclude(_) | Action::NoteParent { .. } => Some(NodeId::HEAD),
+            Action::Talk(talk) => Some(self.plan.talks[*talk].from),
+            Action::Fault(_) | Action::Thaw(_) => None,
+        }
     }
 
     fn after(&mut self, micros: u64, action: Action) {
@@ -337,12 +369,16 @@ impl TreeWorld {
     }
 
     fn act(&mut self, action: Action) {
+        if let Some(node) = self.actor(&action).filter(|node| self.is_frozen(*node)) {
+            return self.put_off(node, action);
+        }
         match action {
             Action::Deliver { connection, from } => self.deliver(connection, from),
             Action::Closed { connection, at } => self.closed(connection, at),
             Action::Dialed { child, parent, is_open } => self.dialed(child, parent, is_open),
             Action::Timer(node) => {
-                let now = self.now();
+                let now = self.now(node);
+                self.note_answers(node);
                 let sim = self.sim_mut(node);
                 sim.timer = u64::MAX;
                 if let Some(node) = &mut sim.node
@@ -352,6 +388,7 @@ impl TreeWorld {
                 }
                 self.touch(node);
             }
+            Action::Thaw(node) => self.thaw(node),
             Action::Contribute(node, job) => self.contribute(node, job),
             Action::Grow(count) => self.grow(count),
             Action::Talk(talk) => self.talk(talk),
@@ -398,7 +435,8 @@ impl TreeWorld {
         if node.is_over() {
             return self.leave(me);
         }
-        let due = node.poll_timeout().map_or(u64::MAX, Instant::as_micros).max(time);
+        let due = node.poll_timeout().map_or(u64::MAX, Instant::as_micros);
+        let due = due.saturating_add(sim.frozen_for).max(time);
         if due < sim.timer {
             sim.timer = due;
             self.after(due - time, Action::Timer(me));
@@ -410,8 +448,10 @@ impl TreeWorld {
         match event {
             TreeEvent::Reconnect { to } => {
                 let can_open = |sim: &SimNode| sim.node.is_some() && !sim.is_isolated;
-                let is_open = can_open(self.sim(me)) && can_open(self.sim(to));
-                let is_silent = self.sim(me).is_isolated || self.sim(to).is_isolated;
+                let is_open =
+                    can_open(self.sim(me)) && can_open(self.sim(to)) && !self.is_frozen(to);
+                let is_silent =
+                    self.sim(me).is_isolated || self.sim(to).is_isolated || self.is_frozen(to);
                 let wait = if is_silent { DIAL_LIMIT } else { 2 * self.latency() };
                 self.after(wait, Action::Dialed { child: me, parent: to, is_open });
             }
@@ -435,12 +475,25 @@ impl TreeWorld {
             TreeEvent::NodeLost { node, .. } => {
                 // Several faults may leave a node without a way; an isolated head sees none.
                 let is_hit = |node| self.sim(node).fate == Fate::Hit;
-                let is_expected =
-                    is_hit(node) || is_hit(NodeId::HEAD) || self.plan.faults.len() > 1;
+                // A node that is only stopped is no reason.
+                let faults = self.plan.faults.iter();
+                let faults = faults.filter(|(_, fault)| !matches!(fault, TreeFault::Freeze(_)));
+                let is_expected = is_hit(node) || is_hit(NodeId::HEAD) || faults.count() > 1;
                 self.checks.on_lost(node, is_expected);
                 self.note(|| TreeRecord::Lost(node));
                 let wait = self.rng.below(2_000);
                 self.after(wait, Action::Exclude(node));
+            }
+            TreeEvent::Paused { peer } => {
+                let connection = self.sim(me).peers.get(&peer).copied().unwrap_or(usize::MAX);
+                let is_silent =
+                    self.open_connection(connection).is_none_or(|state| self.is_silent(state));
+                // One that goes on sends its first sign of life within a second.
+                let is_running = self.time > self.sim(peer).frozen_until + FIRST_SIGN;
+                if !is_silent && is_running {
+                    let what = format!("node {} runs, and is paused for node {}", peer.0, me.0);
+                    self.checks.found("paused", what);
+                }
             }
             TreeEvent::HeadLost => self.set_left(me, true),
             TreeEvent::Expelled => self.set_left(me, false),
@@ -448,6 +501,9 @@ impl TreeWorld {
         }
     }
 }
+
+/// Time within which others hear of a node that was stopped, in microseconds.
+const FIRST_SIGN: u64 = 1_500_000;
 
 /// Number of the job of the operations at the start.
 const FIRST_JOB: u32 = 1;

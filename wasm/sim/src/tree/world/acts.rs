@@ -2,7 +2,7 @@
 
 use super::super::check::{self, Fate};
 use super::super::mutant::TreeMutant;
-use super::super::plan::{START_REPORT, TreeFault};
+use super::super::plan::{FREEZE, START_REPORT, TreeFault};
 use super::super::record::TreeRecord;
 use super::{Action, SimNode, TreeWorld};
 use crate::rng::{Percent, Span};
@@ -132,6 +132,7 @@ impl TreeWorld {
                 self.hit(node, true);
                 self.sim_mut(node).is_isolated = true;
             }
+            TreeFault::Freeze(node) => self.freeze(node),
             TreeFault::Cut(node) | TreeFault::Mute(node) => {
                 let parent = self.sim(node).node.as_ref().and_then(TreeNode::parent);
                 let Some(parent) = parent else { return };
@@ -148,6 +149,70 @@ impl TreeWorld {
                     self.after(wait, Action::Closed { connection, at });
                 }
             }
+        }
+    }
+
+    /// Stops the process of a node for a while. Its clock stands still, unless a mutant lets it go on.
+    fn freeze(&mut self, node: NodeId) {
+        let (time, has_gap) = (self.time, self.mutant != Some(TreeMutant::TrustGap));
+        let sim = self.sim_mut(node);
+        let until = time + FREEZE;
+        if has_gap {
+            sim.frozen_for += until - sim.frozen_until.max(time);
+        }
+        sim.frozen_until = until;
+        self.after(FREEZE, Action::Thaw(node));
+    }
+
+    /// A node that is stopped acts later. Its timer begins anew.
+    pub(super) fn put_off(&mut self, node: NodeId, action: Action) {
+        let sim = self.sim_mut(node);
+        if matches!(action, Action::Timer(_)) {
+            sim.timer = u64::MAX;
+            return;
+        }
+        let due = sim.frozen_until;
+        let due = self.queue.place(due);
+        self.queue.push(due, action);
+    }
+
+    /// A node that was stopped goes on, unless it was stopped again.
+    pub(super) fn thaw(&mut self, node: NodeId) {
+        if self.is_frozen(node) {
+            return;
+        }
+        let waiting = std::mem::take(&mut self.sim_mut(node).waiting);
+        for peer in waiting {
+            self.pump(node, peer);
+        }
+        // What a node that trusts the gap in its time does first is to look at its timers.
+        if self.mutant == Some(TreeMutant::TrustGap) {
+            self.note_answers(node);
+            let now = self.now(node);
+            if let Some(node) = &mut self.sim_mut(node).node {
+                node.handle_timeout(now);
+            }
+        }
+        self.touch(node);
+    }
+
+    /// Tells a node which of its peers have hosts that answer, whether their processes run or are stopped.
+    pub(super) fn note_answers(&mut self, me: NodeId) {
+        if self.mutant == Some(TreeMutant::IgnoreAnswers) {
+            return;
+        }
+        let now = self.now(me);
+        let peers: Vec<NodeId> = self
+            .sim(me)
+            .peers
+            .iter()
+            .filter(|(_, connection)| {
+                self.open_connection(**connection).is_some_and(|state| !self.is_silent(state))
+            })
+            .map(|(peer, _)| *peer)
+            .collect();
+        if let Some(node) = &mut self.sim_mut(me).node {
+            peers.into_iter().for_each(|peer| node.host_answers(peer, now));
         }
     }
 

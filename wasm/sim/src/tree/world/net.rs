@@ -5,6 +5,7 @@ use super::super::mutant::TreeMutant;
 use super::super::plan::{PICOS, START};
 use super::super::record::{TreeEdgeWay, TreeRecord};
 use super::{Action, SimNode, TreeWorld};
+use pmi_core::time::Instant;
 use pmi_tree::{NodeId, TreeError};
 use std::mem;
 
@@ -12,7 +13,7 @@ impl TreeWorld {
     /// Sends what there is for a peer, and room for. True if it has only gone on with a frame, for which the
     /// node has nothing else to say.
     pub(super) fn pump(&mut self, me: NodeId, peer: NodeId) -> bool {
-        let now = self.now();
+        let now = self.now(me);
         let Some(connection) = self.sim(me).peers.get(&peer).copied() else { return false };
         let mut out = mem::take(&mut self.buffer);
         let (mut has_begun, mut is_full) = (false, false);
@@ -98,16 +99,16 @@ impl TreeWorld {
         TreeEdgeWay { child, parent, is_up: from == child }
     }
 
-    fn is_silent(&self, connection: &Connection) -> bool {
+    pub(super) fn is_silent(&self, connection: &Connection) -> bool {
         let ends = [connection.child, connection.parent];
         connection.is_muted || ends.iter().any(|node| self.sim(*node).is_isolated)
     }
 
     pub(super) fn deliver(&mut self, connection: usize, from: NodeId) {
-        let now = self.now();
         let is_open = self.open_connection(connection).is_some_and(|state| !self.is_silent(state));
         let Some(state) = self.connections.get_mut(connection) else { return };
         let (to, direction) = (state.other(from), state.direction(from));
+        let now = Instant::from_micros(self.time - self.nodes[to.0 as usize].frozen_for);
         let direction = &mut state.directions[direction];
         let Arrival { bytes, has_end, next } = direction.pop();
         let len = bytes.len();
@@ -140,7 +141,8 @@ impl TreeWorld {
         if has_acted {
             self.touch(to);
         }
-        if self.sim_mut(from).waiting.remove(&to) && !self.pump(from, to) {
+        let is_frozen = self.is_frozen(from);
+        if !is_frozen && self.sim_mut(from).waiting.remove(&to) && !self.pump(from, to) {
             self.touch(from);
         }
     }
@@ -166,7 +168,7 @@ impl TreeWorld {
         if self.sim(at).peers.get(&peer) == Some(&connection) {
             self.sim_mut(at).peers.remove(&peer);
             self.sim_mut(at).waiting.remove(&peer);
-            let now = self.now();
+            let now = self.now(at);
             if let Some(node) = &mut self.sim_mut(at).node {
                 node.disconnected(peer, now);
             }
@@ -178,8 +180,8 @@ impl TreeWorld {
     }
 
     pub(super) fn dialed(&mut self, child: NodeId, parent: NodeId, is_open: bool) {
-        let now = self.now();
         let can_open = |sim: &SimNode| sim.node.is_some() && !sim.is_isolated;
+        let is_open = is_open && !self.is_frozen(parent);
         if is_open && can_open(self.sim(child)) && can_open(self.sim(parent)) {
             let connection = self.connections.len();
             self.connections.push(Connection::new(child, parent));
@@ -187,13 +189,17 @@ impl TreeWorld {
             for (me, peer) in [(parent, child), (child, parent)] {
                 self.close(me, peer);
                 self.sim_mut(me).peers.insert(peer, connection);
+                let now = self.now(me);
                 if let Some(node) = &mut self.sim_mut(me).node {
                     node.connected(peer, now);
                 }
             }
             self.touch(parent);
-        } else if let Some(node) = &mut self.sim_mut(child).node {
-            node.disconnected(parent, now);
+        } else {
+            let now = self.now(child);
+            if let Some(node) = &mut self.sim_mut(child).node {
+                node.disconnected(parent, now);
+            }
         }
         self.touch(child);
     }

@@ -4,6 +4,7 @@ use crate::common::hosts::{preempting_slurm, slurm_nodes};
 use crate::common::slurm::{BatchJob, command, script, wait_until_gone};
 use crate::common::{host_path, run};
 
+// Coverage: SLURM-8
 #[test]
 fn preempted_run_has_the_grace_time_of_its_partition() {
     let Some(slurm) = preempting_slurm("preempted", 3) else { return };
@@ -26,6 +27,7 @@ fn preempted_run_has_the_grace_time_of_its_partition() {
     wait_until_gone("7777786");
 }
 
+// Coverage: SLURM-7
 #[test]
 fn signals_to_a_job_and_to_its_script_reach_the_ranks() {
     let Some(slurm) = slurm_nodes("signals", 3) else { return };

@@ -22,6 +22,7 @@ fn allocated<S: AsRef<OsStr>>(slurm: &Slurm, nodes: u32, words: &[S]) -> Command
     salloc
 }
 
+// Coverage: SLURM-1
 #[test]
 fn allocation_is_filled_by_srun_and_runs_programs_of_all_libraries() {
     let Some(slurm) = slurm_nodes("allocation", 8) else { return };
@@ -55,6 +56,7 @@ fn allocation_is_filled_by_srun_and_runs_programs_of_all_libraries() {
     wait_until_gone("7777781");
 }
 
+// Coverage: SLURM-2
 #[test]
 fn batch_script_runs_ranks_on_its_own_node_too() {
     let Some(slurm) = slurm_nodes("batch", 3) else { return };
@@ -72,6 +74,7 @@ fn batch_script_runs_ranks_on_its_own_node_too() {
     assert!(!output.contains("pmi-host: ") && output.contains("worst"), "{output}");
 }
 
+// Coverage: SLURM-6
 #[test]
 fn scancel_terminates_all_ranks_and_leaves_nothing() {
     let Some(slurm) = slurm_nodes("cancel", 3) else { return };
@@ -92,6 +95,7 @@ fn scancel_terminates_all_ranks_and_leaves_nothing() {
     wait_until_gone("7777784");
 }
 
+// Coverage: SLURM-9
 #[test]
 fn warning_before_the_time_limit_reaches_all_ranks() {
     let Some(slurm) = slurm_nodes("limit", 3) else { return };
@@ -106,6 +110,7 @@ fn warning_before_the_time_limit_reaches_all_ranks() {
     wait_until_gone("7777785");
 }
 
+// Coverage: SLURM-12
 #[test]
 fn connections_are_carried_by_one_srun_for_each_host() {
     let Some(slurm) = slurm_nodes("relay", 3) else { return };
@@ -129,6 +134,7 @@ fn connections_are_carried_by_one_srun_for_each_host() {
     assert_eq!(ran.out.lines().count(), 120_000);
 }
 
+// Coverage: SLURM-11
 #[test]
 fn hosts_of_the_allocation_are_added_and_no_others() {
     let Some(slurm) = slurm_nodes("added", 4) else { return };
@@ -158,6 +164,7 @@ fn hosts_of_the_allocation_are_added_and_no_others() {
     }
 }
 
+// Coverage: SLURM-13
 #[test]
 fn srun_passes_the_launcher_on_to_hosts_without_it() {
     let Some(slurm) = slurm_nodes("stage", 3) else { return };
@@ -178,6 +185,7 @@ fn srun_passes_the_launcher_on_to_hosts_without_it() {
     }
 }
 
+// Coverage: SLURM-3, SLURM-4
 #[test]
 fn mpiexec_within_a_step_uses_all_nodes_of_the_job() {
     let Some(slurm) = slurm_nodes("step", 2) else { return };
@@ -194,6 +202,7 @@ fn mpiexec_within_a_step_uses_all_nodes_of_the_job() {
     assert_eq!(salloc(["1", "6"], &[]), [6, 0]);
 }
 
+// Coverage: SLURM-5
 #[test]
 fn options_that_a_script_sets_for_its_own_steps_are_not_those_of_node_servers() {
     let Some(slurm) = slurm_nodes("inputs", 2) else { return };
@@ -207,6 +216,7 @@ fn options_that_a_script_sets_for_its_own_steps_are_not_those_of_node_servers() 
     assert_eq!(ran.lines(), ["99", "99"]);
 }
 
+// Coverage: SLURM-10
 #[test]
 fn ranks_of_other_nodes_continue_when_a_node_of_the_allocation_fails() {
     let Some(slurm) = slurm_nodes("down", 3) else { return };

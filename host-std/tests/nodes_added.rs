@@ -135,6 +135,7 @@ for one in $all; do wait "$one" || code=$?; done
 exit $code
 "#;
 
+// Coverage: FLUX-2, FLUX-3
 #[test]
 fn flux_starts_node_servers_on_the_brokers_of_used_and_added_hosts_only() {
     if !is_root() {

@@ -4,6 +4,7 @@
 use crate::common::hosts::grid_engine;
 use crate::common::{host_path, mpi_program};
 
+// Coverage: GE-1, GE-2, GE-3
 #[test]
 fn job_uses_the_slots_of_its_parallel_environment() {
     let Some(engine) = grid_engine("slots", 3) else { return };

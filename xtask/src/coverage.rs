@@ -3,8 +3,9 @@
 //!
 //! The one source of the items is `docs/coverage.txt`. A test carries the numbers of its items: in Rust in a
 //! comment `// Coverage: W2-1, W2-2` above it, in a transcript in a line `# coverage: W2-1` behind the name
-//! of the scenario. `--write` puts the tables into the pages; without it the command, as `cargo xtask tidy`,
-//! fails if a page is out of date, if an item that is covered has no test, or if a test names no item.
+//! of the scenario. `--write` puts the tables into the pages, all between one pair of marks or each between a
+//! pair of its own; without it the command, as `cargo xtask tidy`, fails if a page is out of date, if an item
+//! that is covered has no test, or if a test names no item.
 
 use crate::args;
 use crate::tree::{self, File};
@@ -55,8 +56,8 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let [is_write] = args::flags(arguments, "cargo xtask coverage [--write]", ["write"])?;
     let files = tree::files()?;
     if is_write {
-        for (path, text) in pages(&files)? {
-            page::write(&path, MARKS, &text)?;
+        for (path, tables) in pages(&files)? {
+            page::write_all(&path, MARKS, &tables)?;
         }
     }
     Ok(report("coverage", &check(&tree::files()?)))
@@ -72,9 +73,9 @@ pub(crate) fn check(files: &[File]) -> Vec<String> {
     let tests = tests(files);
     let items = specifications.iter().flat_map(|specification| &specification.items);
     let mut findings = judge(&items.collect::<Vec<_>>(), &tests);
-    for (path, text) in pages(files).unwrap_or_default() {
+    for (path, tables) in pages(files).unwrap_or_default() {
         let document = files.iter().find(|file| file.path == path).map_or("", |file| &file.text);
-        match page::replace(document, MARKS, &text) {
+        match page::replace_all(document, MARKS, &tables) {
             Ok(new) if new == document => {}
             Ok(_) => findings.push(format!("{path}: run `cargo xtask coverage --write`")),
             Err(why) => findings.push(format!("{path}: {why}")),
@@ -194,19 +195,17 @@ fn transcript_marks(text: &str) -> Vec<(&str, String)> {
     marks
 }
 
-/// The tables of each page.
-fn pages(files: &[File]) -> Result<BTreeMap<String, String>, String> {
+/// The tables of each page, each below its title.
+fn pages(files: &[File]) -> Result<BTreeMap<String, Vec<String>>, String> {
     let source = files.iter().find(|file| file.path == SOURCE);
     let source =
         source.ok_or_else(|| format!("{SOURCE}: missing in {}", process::root().display()))?;
     let tests = tests(files);
-    let mut pages: BTreeMap<String, String> = BTreeMap::new();
+    let mut pages: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for specification in parse(&source.text)? {
-        let text = pages.entry(specification.page.to_owned()).or_default();
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        *text += &format!("{}:\n\n{}", specification.title, table(&specification, &tests));
+        let tables = pages.entry(specification.page.to_owned()).or_default();
+        let text = format!("{}:\n\n{}", specification.title, table(&specification, &tests));
+        tables.push(text);
     }
     Ok(pages)
 }
@@ -261,7 +260,7 @@ mod tests {
     fn written(items: &str, marked: &str) -> String {
         let empty = format!("head\n{}\n{}\n", MARKS[0], MARKS[1]);
         let texts = pages(&tree(items, marked, &empty)).unwrap();
-        page::replace(&empty, MARKS, &texts["docs/a.md"]).unwrap()
+        page::replace_all(&empty, MARKS, &texts["docs/a.md"]).unwrap()
     }
 
     #[test]
@@ -300,6 +299,25 @@ mod tests {
         assert!(parse("A-1 | yes | S | before a title |\n").is_err());
         assert!(parse("@ docs/a.md T\nA-1 | perhaps | S | x |\n").is_err());
         assert!(parse("@ docs/a.md T | one\n").is_err());
+    }
+
+    #[test]
+    fn tables_of_a_page_stand_together_or_each_in_a_place_of_its_own() {
+        let items = format!("{ITEMS}@ docs/a.md B Title\nB-1 | missing | S | three | why\n");
+        let marked = format!("{IN_RUST}A-1\n{TEST}");
+        let page = written(&items, &marked);
+        assert_eq!(check(&tree(&items, &marked, &page)), [""; 0]);
+        let place = format!("{}\n{}\n", MARKS[0], MARKS[1]);
+        let texts = pages(&tree(&items, &marked, "")).unwrap();
+        let apart = format!("{place}between\n{place}");
+        let page = page::replace_all(&apart, MARKS, &texts["docs/a.md"]).unwrap();
+        let [first, second] = page.split("between").collect::<Vec<_>>()[..] else {
+            panic!("{page}");
+        };
+        assert!(first.contains("| A-1 |") && second.contains("| B-1 |"), "{page}");
+        assert_eq!(check(&tree(&items, &marked, &page)), [""; 0]);
+        let findings = check(&tree(&items, &marked, &format!("{page}{place}")));
+        assert!(findings[0].contains("3 places for 2 tables"), "{findings:?}");
     }
 
     #[test]

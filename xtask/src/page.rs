@@ -17,11 +17,46 @@ pub(crate) fn table(header: &[impl AsRef<str>], marks: [&str; 2], rows: &[Vec<St
 ///
 /// The document cannot be read or written, or lacks a mark.
 pub(crate) fn write(path: &str, marks: [&str; 2], text: &str) -> Result<(), String> {
+    write_all(path, marks, &[text.to_owned()])
+}
+
+/// Puts `texts` into the document `path`, as [`replace_all`] does.
+///
+/// # Errors
+///
+/// The document cannot be read or written, or lacks a mark.
+pub(crate) fn write_all(path: &str, marks: [&str; 2], texts: &[String]) -> Result<(), String> {
     println!("writing {path}");
     let file = process::root().join(path);
     let document = fs::read_to_string(&file).map_err(|error| format!("{path}: {error}"))?;
-    let document = replace(&document, marks, text).map_err(|why| format!("{path}: {why}"))?;
+    let document = replace_all(&document, marks, texts).map_err(|why| format!("{path}: {why}"))?;
     fs::write(&file, document).map_err(|error| format!("{path}: {error}"))
+}
+
+/// The document with `texts` between its only pair of marks, or with each text between a pair of its own.
+///
+/// # Errors
+///
+/// A mark is missing, or the number of pairs is neither 1 nor that of the texts.
+pub(crate) fn replace_all(
+    document: &str,
+    marks: [&str; 2],
+    texts: &[String],
+) -> Result<String, String> {
+    let places = document.matches(marks[0]).count();
+    if places <= 1 {
+        return replace(document, marks, &texts.join("\n"));
+    }
+    if places != texts.len() {
+        return Err(format!("there are {places} places for {} tables", texts.len()));
+    }
+    // Each piece after the first one begins with a mark.
+    let mut pieces = document.split(marks[0]);
+    let mut replaced = pieces.next().unwrap_or_default().to_owned();
+    for (piece, text) in pieces.zip(texts) {
+        replaced += &replace(&format!("{}{piece}", marks[0]), marks, text)?;
+    }
+    Ok(replaced)
 }
 
 /// The document with `text` between two marks, instead of what was there.

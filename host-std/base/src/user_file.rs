@@ -171,6 +171,21 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
     Ok(without_mark(text))
 }
 
+/// Reads a regular file of up to `len_max` bytes as text.
+///
+/// # Errors
+///
+/// As [`open_regular`], and one of kind [`InvalidData`](io::ErrorKind::InvalidData) for a longer file.
+pub fn read_short_to_string(path: &Path, len_max: u64) -> io::Result<String> {
+    let mut text = String::new();
+    let file = open_regular(path)?;
+    if file.take(len_max.saturating_add(1)).read_to_string(&mut text)? as u64 > len_max {
+        let what = format!("it has more than {len_max} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    Ok(without_mark(text))
+}
+
 /// Opens a file with a secret, `what`, which belongs to this user or to root and which no other user may
 /// read or write.
 ///

@@ -324,6 +324,7 @@ pub fn removed(name: &[u8]) -> Option<VariableRule> {
 mod tests {
     use super::*;
 
+    // Coverage: SLURM-15, PALS-1, FLUX-4
     #[test]
     fn traces_of_an_outer_launcher_are_removed() {
         for name in [

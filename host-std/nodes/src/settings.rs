@@ -194,7 +194,7 @@ impl std::fmt::Display for PortRange {
 
 /// Names of starters that `--starter` accepts besides `local:N` and `manual`; the table of starters has a
 /// row for each.
-pub const STARTERS: [&str; 6] = ["ssh", "rsh", "srun", "flux", "blaunch", "qrsh"];
+pub const STARTERS: [&str; 7] = ["ssh", "rsh", "srun", "flux", "blaunch", "qrsh", "oarsh"];
 
 /// Name of the starter that is the user.
 pub const MANUAL: &str = "manual";

@@ -221,7 +221,7 @@ fn named(source: &HostSource) -> Result<Allocation, UsageError> {
 pub(crate) fn allocated() -> Result<Option<Allocation>, UsageError> {
     let surroundings = Surroundings {
         variable: &set_variable,
-        read: &|file| user_file::read_to_string(Path::new(file)),
+        read: &|file| user_file::read_short_to_string(Path::new(file), NODE_FILE_LEN_MAX),
         output: &output,
     };
     of_batch_system(&surroundings).map_err(|what| UsageError::Other { what })
@@ -324,6 +324,9 @@ fn read_until(mut stdout: ChildStdout, deadline: Instant) -> io::Result<Option<V
 
 /// Time that a command of a batch system has.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Greatest length of the file of a batch system: a line of 60 bytes for each of 1048576 slots.
+const NODE_FILE_LEN_MAX: u64 = 64 << 20;
 
 const NO_OTHER_HOST: &str =
     "'--no-local' leaves no host for the ranks; name others, as '--hosts a,b', or leave it out";

@@ -86,7 +86,7 @@ const LAUNCHER: &[Section] = &[
                 "are read as by the launchers of MPICH and Intel MPI, where the program is called mpiexec",
             ),
             (
-                "SLURM_*, PBS_*, LSB_*, PE_HOSTFILE, FLUX_*, COBALT_*",
+                "SLURM_*, PBS_*, LSB_*, PE_HOSTFILE, FLUX_*, COBALT_*, OAR_*",
                 "describe the allocation whose hosts and slots are used",
             ),
             ("XDG_RUNTIME_DIR", "directory of the socket for pmi-host ps"),

@@ -9,12 +9,16 @@
 //! | Cobalt | lines of `COBALT_NODEFILE` | likewise |
 //! | LSF | `LSB_MCPU_HOSTS`, else lines of `LSB_DJOB_HOSTFILE` | number behind the host; number of lines |
 //! | Grid Engine | lines of `PE_HOSTFILE` | second word of the line |
+//! | OAR | lines of `OAR_NODEFILE` | number of lines with the host |
+//!
+//! Of several systems the first of the table counts, as for starters: Flux may run inside of any other one.
 //!
 //! Spec: srun(1), *Output environment variables*; flux-environment(7) and RFC 20 (Flux), *Resource Set*;
-//! pbs_environment(7); *LSF environment variables*; sge_pe(5), `$pe_hostfile`.
+//! pbs_environment(7); *LSF environment variables*; sge_pe(5), `$pe_hostfile`; oarsub(1).
 
 use super::host::{HostList, HostListBuilder, too_many};
 use super::{HOSTS_MAX, SLOTS_MAX, flux, host_file, host_item};
+use std::borrow::Cow;
 use std::io;
 
 /// Hosts that ranks may use, with their origin.
@@ -43,6 +47,8 @@ pub(crate) enum AllocationSource {
     Lsf,
     /// Grid Engine.
     GridEngine,
+    /// OAR.
+    Oar,
 }
 
 /// Access to the surroundings in which batch systems describe their allocations.
@@ -61,43 +67,57 @@ pub(crate) struct Surroundings<'a> {
 ///
 /// A message with the variable whose value cannot be used, and the remedy.
 pub(crate) fn of_batch_system(around: &Surroundings<'_>) -> Result<Option<Allocation>, String> {
+    find(around).map_err(|why| format!("{}; {REMEDY}", shortened(&why)))
+}
+
+/// As [`of_batch_system`]; an error lacks the remedy.
+fn find(around: &Surroundings<'_>) -> Result<Option<Allocation>, String> {
     let variable = |name: &str| (around.variable)(name);
-    let lines = |name: &str, path: String| -> Result<(String, String), String> {
-        let text = (around.read)(&path).map_err(|error| {
-            format!("{name} names '{path}', which cannot be read ({error}); {REMEDY}")
-        })?;
-        Ok((name.to_owned(), text))
+    let file = |name: &str, parse: fn(&str) -> Result<HostList, String>| {
+        let path = variable(name)?;
+        let text = (around.read)(&path);
+        let text =
+            text.map_err(|error| format!("it names '{path}', which cannot be read ({error})"));
+        Some((name.to_owned(), text.and_then(|text| parse(&text))))
     };
-    let (source, name, parsed) = if variable("FLUX_URI").is_some() {
+    let (source, (name, hosts)) = if variable("FLUX_URI").is_some() {
         let id = variable("FLUX_JOB_ID");
         let set = match &id {
             Some(id) => (around.output)(&["flux", "job", "info", id, "R"]),
             None => (around.output)(&["flux", "kvs", "get", "resource.R"]),
         };
-        (AllocationSource::Flux, "FLUX_URI".to_owned(), set.and_then(|set| flux::hosts(&set)))
+        (AllocationSource::Flux, ("FLUX_URI".to_owned(), set.and_then(|set| flux::hosts(&set))))
     } else if let Some(count) = components(&variable) {
-        (AllocationSource::Slurm, HET_SIZE.to_owned(), slurm_components(0..count, &variable))
+        (AllocationSource::Slurm, (HET_SIZE.to_owned(), slurm_components(0..count, &variable)))
     } else if let Some(nodes) = nodes_of_slurm(&variable) {
-        (AllocationSource::Slurm, "SLURM_JOB_NODELIST".to_owned(), slurm(&nodes, &variable))
-    } else if let Some(path) = variable("PBS_NODEFILE") {
-        let (name, text) = lines("PBS_NODEFILE", path)?;
-        (AllocationSource::Pbs, name, host_file::parse(&text))
-    } else if let Some(path) = variable("COBALT_NODEFILE") {
-        let (name, text) = lines("COBALT_NODEFILE", path)?;
-        (AllocationSource::Cobalt, name, host_file::parse(&text))
+        (AllocationSource::Slurm, ("SLURM_JOB_NODELIST".to_owned(), slurm(&nodes, &variable)))
+    } else if let Some(found) = file("PBS_NODEFILE", host_file::parse) {
+        (AllocationSource::Pbs, found)
+    } else if let Some(found) = file("COBALT_NODEFILE", host_file::parse) {
+        (AllocationSource::Cobalt, found)
     } else if let Some(words) = variable("LSB_MCPU_HOSTS") {
-        (AllocationSource::Lsf, "LSB_MCPU_HOSTS".to_owned(), pairs(&words))
-    } else if let Some(path) = variable("LSB_DJOB_HOSTFILE") {
-        let (name, text) = lines("LSB_DJOB_HOSTFILE", path)?;
-        (AllocationSource::Lsf, name, host_file::parse(&text))
-    } else if let Some(path) = variable("PE_HOSTFILE") {
-        let (name, text) = lines("PE_HOSTFILE", path)?;
-        (AllocationSource::GridEngine, name, rows(&text))
+        (AllocationSource::Lsf, ("LSB_MCPU_HOSTS".to_owned(), pairs(&words)))
+    } else if let Some(found) = file("LSB_DJOB_HOSTFILE", host_file::parse) {
+        (AllocationSource::Lsf, found)
+    } else if let Some(found) = file("PE_HOSTFILE", rows) {
+        (AllocationSource::GridEngine, found)
+    } else if let Some(found) = OAR_FILES.iter().find_map(|name| file(name, host_file::parse)) {
+        (AllocationSource::Oar, found)
     } else {
         return Ok(None);
     };
-    let hosts = parsed.map_err(|why| format!("{name}: {why}; {REMEDY}"))?;
+    let hosts = hosts.map_err(|why| format!("{name}: {why}"))?;
     Ok(Some(Allocation { hosts, source }))
+}
+
+/// The beginning and the end of a message that has a long value in it.
+fn shortened(text: &str) -> Cow<'_, str> {
+    let start = text.char_indices().nth(SHOWN_CHARS / 2).map_or(text.len(), |(at, _)| at);
+    let end = text.char_indices().nth_back(SHOWN_CHARS / 2).map_or(0, |(at, _)| at);
+    match start < end {
+        true => format!("{} [{} bytes] {}", &text[..start], end - start, &text[end..]).into(),
+        false => text.into(),
+    }
 }
 
 /// Hosts of components of a heterogeneous job of Slurm.
@@ -266,6 +286,12 @@ fn rows(text: &str) -> Result<HostList, String> {
 /// Variable with the number of components of a heterogeneous job.
 const HET_SIZE: &str = "SLURM_HET_SIZE";
 
+/// Names of the variable of OAR.
+const OAR_FILES: [&str; 3] = ["OAR_NODEFILE", "OAR_NODE_FILE", "OAR_FILE_NODES"];
+
+/// Greatest number of characters of a message before its remedy.
+const SHOWN_CHARS: usize = 600;
+
 const REMEDY: &str = "name the hosts with '--hosts', or use this one alone with '--no-allocation'";
 
 #[cfg(test)]
@@ -293,6 +319,7 @@ mod tests {
         (allocation.hosts.to_string(), allocation.source)
     }
 
+    // Coverage: SLURM-3, PBS-1, COBALT-1, LSF-1
     #[test]
     fn batch_systems_name_hosts_in_their_own_ways() {
         let slurm = [
@@ -329,9 +356,14 @@ mod tests {
         let rows = "a.x 4 all.q@a.x UNDEFINED\nb.x 2 all.q@b.x <NULL>\na.x 1 two.q@a.x UNDEFINED\n";
         let engine = [("PE_HOSTFILE", "f")];
         assert_eq!(shown(&engine, rows), ("a.x:4,b.x:2,a.x".into(), AllocationSource::GridEngine));
+        for name in OAR_FILES {
+            let oar = [(name, "f")];
+            assert_eq!(shown(&oar, "a.x\na.x\nb.x\n"), ("a.x:2,b.x".into(), AllocationSource::Oar));
+        }
         assert_eq!(of(&[("HOME", "/")], ""), Ok(None));
     }
 
+    // Coverage: SLURM-4
     #[test]
     fn step_of_slurm_has_the_nodes_and_processors_of_its_job() {
         let step = |more: &[(&str, &str)]| {
@@ -403,6 +435,7 @@ mod tests {
         assert_eq!(hosts_by_component(&|_| None), []);
     }
 
+    // Coverage: FLUX-1
     #[test]
     fn flux_tells_the_resources_of_the_job_or_of_the_instance() {
         let set = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-3"}}],
@@ -436,10 +469,13 @@ mod tests {
         assert!(why.contains("'flux' cannot be started; name the hosts"), "{why}");
     }
 
+    // Coverage: ANY-1
     #[test]
     fn descriptions_that_cannot_be_used_are_named_with_a_remedy() {
         let nodes = ("SLURM_NNODES", "2");
         let list = ("SLURM_JOB_NODELIST", "n[1-2]");
+        let megabyte = "n".repeat(1 << 20);
+        let bracket = format!("n[{}1]", "0".repeat(1 << 20));
         for (variables, content, part) in [
             (&[nodes, list, ("SLURM_TASKS_PER_NODE", "2")][..], "", "2 nodes (n[1-2]), and"),
             (&[nodes, list, ("SLURM_TASKS_PER_NODE", "2(x3)")], "", "numbers for 3"),
@@ -452,16 +488,56 @@ mod tests {
             (&[nodes], "", "it is not set"),
             (&[("SLURM_NNODES", "0")], "", "not a number of nodes"),
             (&[("SLURM_NNODES", "4000000000")], "", "not a number of nodes"),
-            (&[("PBS_NODEFILE", "/no/f")], "", "PBS_NODEFILE names '/no/f', which cannot be read"),
+            (&[("PBS_NODEFILE", "/no/f")], "", "PBS_NODEFILE: it names '/no/f', which cannot"),
+            (&[("OAR_FILE_NODES", "f")], "a b\n", "OAR_FILE_NODES: line 1: 'b' after a host"),
             (&[("PBS_NODEFILE", "f")], "-x\n", "not the name of a host"),
             (&[("LSB_MCPU_HOSTS", "a 3 b")], "", "no number behind 'b'"),
             (&[("LSB_MCPU_HOSTS", "a x")], "", "'x' is not a number"),
             (&[("LSB_MCPU_HOSTS", " ")], "", "names no host"),
             (&[("PE_HOSTFILE", "f")], "a\n", "no number behind 'a'"),
             (&[("FLUX_URI", "u")], "{}", "resource set"),
+            (&[("PBS_NODEFILE", "f")], &megabyte, "line 1: a name has more than 511 bytes"),
+            (&[("PE_HOSTFILE", "f")], &megabyte, "no number behind 'nnn"),
+            (&[("PE_HOSTFILE", "f")], "\0\u{1b}[31m 1\n", "is not the name of a host"),
+            (&[("FLUX_URI", "u")], &megabyte, "resource set"),
+            (&[nodes, ("SLURM_JOB_NODELIST", &megabyte)], "", "a name has more than 511 bytes"),
+            (&[nodes, ("SLURM_JOB_NODELIST", &bracket)], "", "is not a range of numbers"),
+            (&[nodes, list, ("SLURM_TASKS_PER_NODE", &megabyte)], "", "is not a list of numbers"),
+            (&[("SLURM_NNODES", &megabyte)], "", "is not a number of nodes"),
+            (&[("LSB_MCPU_HOSTS", &format!("a {megabyte}"))], "", "is not a number of ranks"),
         ] {
             let why = of(variables, content).expect_err(part);
             assert!(why.contains(part) && why.contains("--no-allocation"), "{why}");
+            assert!(why.len() < 1000, "{}", why.len());
         }
+    }
+
+    // Coverage: ANY-2
+    #[test]
+    fn first_of_several_systems_decides_and_no_other_one_is_tried() {
+        let all = [
+            ("FLUX_URI", "u"),
+            ("SLURM_NNODES", "1"),
+            ("PBS_NODEFILE", "f"),
+            ("COBALT_NODEFILE", "f"),
+            ("LSB_MCPU_HOSTS", "l 1"),
+            ("PE_HOSTFILE", "f"),
+            ("OAR_NODEFILE", "f"),
+        ];
+        let sources = [
+            AllocationSource::Slurm,
+            AllocationSource::Pbs,
+            AllocationSource::Cobalt,
+            AllocationSource::Lsf,
+            AllocationSource::GridEngine,
+            AllocationSource::Oar,
+        ];
+        for (first, source) in (1..).zip(sources) {
+            let content = if source == AllocationSource::GridEngine { "a 1" } else { "a" };
+            assert_eq!(shown(&all[first..], content).1, source);
+        }
+        assert!(of(&all, "a").unwrap_err().starts_with("FLUX_URI: "));
+        // An allocation that has ended: its file is removed.
+        assert!(of(&all[2..], "").unwrap_err().starts_with("PBS_NODEFILE: "));
     }
 }

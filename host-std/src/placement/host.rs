@@ -176,6 +176,9 @@ impl HostListBuilder {
 
 /// Refuses a name that would be something else in the command line of a starter, or on a terminal.
 fn check_name(name: &str) -> Result<(), String> {
+    if name.len() > NAME_LEN_MAX {
+        return Err(too_long());
+    }
     let is_valid =
         |byte: u8| byte.is_ascii_alphanumeric() || b"-._:%@".contains(&byte) || byte > 127;
     let is_text = name.chars().all(|sign| !sign.is_control() && !sign.is_whitespace());
@@ -194,6 +197,17 @@ pub(super) fn not_slots(slots: &str, name: &str) -> String {
 pub(super) fn too_many() -> String {
     format!("that is more than the {HOSTS_MAX} hosts of one run; name fewer")
 }
+
+/// Error for a name that no host has.
+pub(super) fn too_long() -> String {
+    format!(
+        "a name has more than {NAME_LEN_MAX} bytes, and so is not the name of a host; try 'node1'"
+    )
+}
+
+/// Greatest length of a name in bytes: 255 for a user, and 255 for a host behind `@`, as the name service
+/// limits it.
+pub(super) const NAME_LEN_MAX: usize = 511;
 
 /// Largest number of turns: a file of a batch system has a line for each slot.
 const TURNS_MAX: usize = 1 << 20;

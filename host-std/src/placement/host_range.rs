@@ -3,7 +3,7 @@
 //! Spec: Slurm, scontrol(1), *show hostnames*; RFC 29 (Flux), Hostlist Format.
 
 use super::HOSTS_MAX;
-use super::host::too_many;
+use super::host::{NAME_LEN_MAX, too_long, too_many};
 
 /// Part of a name.
 enum NamePiece<'a> {
@@ -36,6 +36,10 @@ pub(super) fn expand(text: &str) -> Result<Vec<String>, String> {
     if count.is_none_or(|count| count > HOSTS_MAX) {
         return Err(too_many());
     }
+    // Numbers may have more digits than the first one, which the builder of the list counts.
+    if pieces.iter().map(NamePiece::len_min).sum::<usize>() > NAME_LEN_MAX {
+        return Err(too_long());
+    }
     let mut names = vec![String::new()];
     for piece in pieces {
         match piece {
@@ -66,6 +70,16 @@ impl NamePiece<'_> {
             Self::Numbers(ranges) => ranges.iter().try_fold(0_u64, |all, range| {
                 all.checked_add(range.last - range.first)?.checked_add(1)
             }),
+        }
+    }
+
+    /// Number of bytes that this piece has at least in each name.
+    fn len_min(&self) -> usize {
+        match self {
+            Self::Literal(literal) => literal.len(),
+            Self::Numbers(ranges) => {
+                ranges.iter().map(|range| range.width).min().unwrap_or_default()
+            }
         }
     }
 }
@@ -169,5 +183,14 @@ mod tests {
             assert!(expand(text).unwrap_err().contains("131072 hosts"), "{text}");
         }
         assert_eq!(expand("n[0-131071]").map(|names| names.len()), Ok(131_072));
+    }
+
+    #[test]
+    fn length_of_names_is_bounded_before_they_are_made() {
+        let long = "n".repeat(NAME_LEN_MAX);
+        assert_eq!(expand(&long).map(|names| names.len()), Ok(1));
+        for text in [format!("{long}[0-99999]"), format!("n{}", "[1]".repeat(NAME_LEN_MAX))] {
+            assert_eq!(expand(&text), Err(too_long()));
+        }
     }
 }

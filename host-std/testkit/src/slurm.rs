@@ -12,10 +12,35 @@ pub struct Slurm {
     /// Task plugin, which sets up the processes of a rank.
     tasks: &'static str,
     nodes: u32,
-    /// True if it has partitions `low` and `high`, of which jobs of the second one preempt those of the first.
-    preempts: bool,
+    policy: SlurmPolicy,
     /// First one of a decade.
     port: u32,
+}
+
+/// What Slurm does with jobs, and what its nodes have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlurmPolicy {
+    /// Jobs share processors, and run until they end.
+    Shared,
+    /// Jobs of partition `high` end those of partition `low`, which have half a minute for that.
+    Preempting,
+    /// Jobs of partition `high` suspend those of partition `low`, of which two that share processors have turns
+    /// of 5 s.
+    Gang,
+    /// Each node has four GPUs, and memory that jobs may request.
+    Gpus,
+}
+
+impl SlurmPolicy {
+    /// Word of `slurm.sh`.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Shared => "",
+            Self::Preempting => "preempt",
+            Self::Gang => "gang",
+            Self::Gpus => "gpus",
+        }
+    }
 }
 
 impl Slurm {
@@ -25,7 +50,7 @@ impl Slurm {
     ///
     /// A sentence with the remedy: a program or a privilege is missing, or the daemons do not start.
     pub fn start(directory: PathBuf) -> Result<Self, String> {
-        Self::start_with(directory, ("task/none", 1), false)
+        Self::start_with(directory, ("task/none", 1), SlurmPolicy::Shared)
     }
 
     /// The same, with ranks that can be bound to processors.
@@ -34,7 +59,7 @@ impl Slurm {
     ///
     /// As [`start`](Self::start).
     pub fn start_binding(directory: PathBuf) -> Result<Self, String> {
-        Self::start_with(directory, ("task/affinity", 1), false)
+        Self::start_with(directory, ("task/affinity", 1), SlurmPolicy::Shared)
     }
 
     /// The same with nodes `slurm1`, `slurm2`, …, up to eight, each with a daemon of its own.
@@ -42,23 +67,18 @@ impl Slurm {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_nodes(directory: PathBuf, nodes: u32) -> Result<Self, String> {
-        Self::start_with(directory, ("task/none", nodes), false)
-    }
-
-    /// The same with two partitions: jobs of `high` preempt those of `low`, which have half a minute to end.
-    ///
-    /// # Errors
-    ///
-    /// As [`start`](Self::start).
-    pub fn start_preempting(directory: PathBuf, nodes: u32) -> Result<Self, String> {
-        Self::start_with(directory, ("task/none", nodes), true)
+    pub fn start_nodes(
+        directory: PathBuf,
+        nodes: u32,
+        policy: SlurmPolicy,
+    ) -> Result<Self, String> {
+        Self::start_with(directory, ("task/none", nodes), policy)
     }
 
     fn start_with(
         directory: PathBuf,
         (tasks, nodes): (&'static str, u32),
-        preempts: bool,
+        policy: SlurmPolicy,
     ) -> Result<Self, String> {
         let version = output_of("/usr/sbin/slurmctld", &["-V"]).unwrap_or_default();
         if !version.contains("22.05") || !is_root() {
@@ -69,7 +89,7 @@ impl Slurm {
         // Several work trees, and several tests of one, may be tested at once on one machine.
         let number =
             process::id().wrapping_mul(5).wrapping_add(STARTED.fetch_add(1, Ordering::Relaxed));
-        let slurm = Self { directory, tasks, nodes, preempts, port: 20_000 + number % 600 * 10 };
+        let slurm = Self { directory, tasks, nodes, policy, port: 20_000 + number % 600 * 10 };
         match slurm.script("start") {
             true => Ok(slurm),
             false => {
@@ -83,7 +103,7 @@ impl Slurm {
         let mut script = Command::new(script);
         script.env("SLURM_TEST_PORT", self.port.to_string()).env("SLURM_TEST_TASKS", self.tasks);
         script.env("SLURM_TEST_NODES", self.nodes.to_string());
-        script.env("SLURM_TEST_PREEMPTS", u32::from(self.preempts).to_string());
+        script.env("SLURM_TEST_POLICY", self.policy.word());
         script.arg(word).arg(&self.directory);
         script.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
     }

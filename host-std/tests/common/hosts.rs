@@ -2,7 +2,7 @@
 
 use super::{host, host_path, or_skip};
 use pmi_host_testkit::gridengine::GridEngine;
-use pmi_host_testkit::slurm::Slurm;
+use pmi_host_testkit::slurm::{Slurm, SlurmPolicy};
 use pmi_host_testkit::ssh::{HostFamily, SshHosts};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,15 +61,14 @@ pub fn binding_slurm(test: &str) -> Option<Slurm> {
     )
 }
 
-/// Slurm with `count` nodes and partitions `low` and `high`, of which the second one preempts jobs of the first.
-pub fn preempting_slurm(test: &str, count: u32) -> Option<Slurm> {
-    let slurm = Slurm::start_preempting(directory(&format!("slurm-of-{test}")), count);
-    or_skip(slurm, "tests with Slurm need that")
-}
-
 /// Slurm with nodes `slurm1`, `slurm2`, …, for one test.
 pub fn slurm_nodes(test: &str, count: u32) -> Option<Slurm> {
-    let slurm = Slurm::start_nodes(directory(&format!("slurm-of-{test}")), count);
+    slurm_nodes_with(SlurmPolicy::Shared, test, count)
+}
+
+/// The same with a policy.
+pub fn slurm_nodes_with(policy: SlurmPolicy, test: &str, count: u32) -> Option<Slurm> {
+    let slurm = Slurm::start_nodes(directory(&format!("slurm-of-{test}")), count, policy);
     or_skip(slurm, "tests with Slurm need that")
 }
 

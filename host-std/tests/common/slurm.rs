@@ -46,6 +46,16 @@ impl<'a> BatchJob<'a> {
         Self { slurm, id, output }
     }
 
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// An element of an array, whose output has the name `%a`.
+    pub fn element(&self, number: u32) -> Self {
+        let output = self.output.with_file_name(number.to_string());
+        Self { slurm: self.slurm, id: format!("{}_{number}", self.id), output }
+    }
+
     pub fn cancel(&self, options: &[&str]) {
         run(command(self.slurm, "scancel").args(options).arg(&self.id)).exits_with(0);
     }

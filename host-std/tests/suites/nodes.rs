@@ -7,6 +7,8 @@ mod common;
 mod nodes;
 #[path = "../nodes_added.rs"]
 mod nodes_added;
+#[path = "../nodes_allocations.rs"]
+mod nodes_allocations;
 #[path = "../nodes_dial.rs"]
 mod nodes_dial;
 #[path = "../nodes_early.rs"]

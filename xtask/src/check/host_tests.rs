@@ -152,6 +152,7 @@ const MODULES: &[(&str, &[&str])] = &[
     (
         "nodes/starter",
         &[
+            "nodes_allocations",
             "nodes_fanout",
             "nodes_gridengine",
             "nodes_min",
@@ -178,7 +179,10 @@ const MODULES: &[(&str, &[&str])] = &[
     ("os/stream", &["surroundings", "terminal"]),
     ("os/target", &["output", "unread"]),
     ("other_runs", &["nodes_names", "nodes_pmix"]),
-    ("placement", &["binding", "host_names", "nodes", "nodes_slurm", "settings"]),
+    (
+        "placement",
+        &["binding", "host_names", "nodes", "nodes_allocations", "nodes_slurm", "settings"],
+    ),
     ("rank_sets", &["ending", "nodes_reports"]),
     ("report", &["ending", "exit_codes", "misbehaviour"]),
     ("requests", &["nodes_tools", "pmix", "pmix_iof", "pmix_services", "pmix_tools"]),

@@ -112,7 +112,7 @@ impl HostGrowth {
 
 impl NodeServers {
     /// Name of the starter, if it reaches no other hosts than those that its batch system has allocated.
-    pub const fn starter_of_allocation(&self) -> Option<&'static str> {
+    pub fn starter_of_allocation(&self) -> Option<&'static str> {
         self.for_hosts.starter.of_allocation()
     }
 

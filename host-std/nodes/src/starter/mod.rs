@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
-use table::{FLUX, ROWS, SRUN, StarterCall, StarterRow, of_component};
+use table::{BATCH_SYSTEMS, FLUX, ROWS, SRUN, SSH, StarterCall, StarterRow, of_component};
 
 /// A host on which a node server is to be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,8 +146,13 @@ fn not_executed(program: &str, error: &io::Error) -> String {
 }
 
 /// Starters that a batch system brings.
-const SYSTEMS: [(&str, &str); 4] =
-    [("srun", "Slurm"), (FLUX, "Flux"), ("blaunch", "LSF"), ("qrsh", "Grid Engine")];
+const SYSTEMS: [(&str, &str); 5] = [
+    ("srun", "Slurm"),
+    (FLUX, "Flux"),
+    ("blaunch", "LSF"),
+    ("qrsh", "Grid Engine"),
+    ("oarsh", "OAR"),
+];
 
 /// Starter that was chosen, with the arguments that the user has added.
 #[derive(Debug)]
@@ -210,11 +215,11 @@ impl Starter {
             Some(StarterName::Row(name)) => of_name(|row| row.name == name),
             Some(StarterName::Local(_) | StarterName::Here) => Some(StarterKind::Local),
             Some(StarterName::Manual) => Some(StarterKind::Manual),
-            None if !agent.is_empty() => of_name(|row| row.name == DEFAULT),
+            None if !agent.is_empty() => of_name(|row| row.name == SSH),
             None => {
-                let is_there =
-                    |row: &StarterRow| row.variable.is_some_and(|name| variable(name).is_some());
-                of_name(is_there).or_else(|| of_name(|row| row.name == DEFAULT))
+                let system = BATCH_SYSTEMS.iter().find(|(name, _)| variable(name).is_some());
+                let starter = system.map_or(SSH, |(_, starter)| starter);
+                of_name(|row| row.name == starter)
             }
         };
         let kind = kind.ok_or("there is no such starter; '--starter ssh' is one")?;
@@ -295,13 +300,10 @@ impl Starter {
     }
 
     /// Name of a starter that reaches no other hosts than those that its batch system has allocated.
-    pub(crate) const fn of_allocation(&self) -> Option<&'static str> {
-        match &self.kind {
-            StarterKind::Row(row) if row.variable.is_some() && self.program.is_none() => {
-                Some(row.name)
-            }
-            _ => None,
-        }
+    pub(crate) fn of_allocation(&self) -> Option<&'static str> {
+        let StarterKind::Row(row) = self.kind else { return None };
+        let is_of_system = BATCH_SYSTEMS.iter().any(|(_, starter)| *starter == row.name);
+        (is_of_system && row.name != SSH && self.program.is_none()).then_some(row.name)
     }
 
     /// True if the user starts node servers by hand.
@@ -435,8 +437,8 @@ impl Starter {
 
     /// True if hosts are reached by `ssh` itself, which other hosts have as well.
     fn is_ssh(&self) -> bool {
-        let program = self.program.as_deref().unwrap_or(DEFAULT);
-        matches!(self.kind, StarterKind::Row(row) if row.name == DEFAULT && row.program == program)
+        let program = self.program.as_deref().unwrap_or(SSH);
+        matches!(self.kind, StarterKind::Row(row) if row.name == SSH && row.program == program)
     }
 
     fn of_row(
@@ -531,8 +533,6 @@ pub(crate) fn node_words(
 
 /// Command of the node server.
 pub const NODE: &str = "node";
-
-const DEFAULT: &str = "ssh";
 
 /// Number of hosts from which on `ssh` starts the others from [`OWN_HOSTS`] of them: the head starts about 30
 /// in a second.

@@ -8,6 +8,7 @@
 //! | `flux` | `flux exec -r BROKERS COMMAND`, once | `FLUX_URI` | a program that imitates it |
 //! | `blaunch` | `blaunch HOST COMMAND`, per host | `LSB_MCPU_HOSTS` | its documentation |
 //! | `qrsh` | `qrsh -inherit -noshell HOST COMMAND`, per host | `PE_HOSTFILE` | Grid Engine 8.1.9 |
+//! | `oarsh` | `oarsh -T -x HOST 'COMMAND'`, per host | `OAR_JOB_ID` | a program that imitates it |
 
 /// One starter.
 #[derive(Debug)]
@@ -16,8 +17,6 @@ pub(super) struct StarterRow {
     pub(super) name: &'static str,
     /// Program, found in `PATH`.
     pub(super) program: &'static str,
-    /// Variable that shows that the starter is available.
-    pub(super) variable: Option<&'static str>,
     /// Number of calls, and their form.
     pub(super) call: StarterCall,
 }
@@ -44,9 +43,8 @@ pub(super) enum StarterCall {
 /// All starters. A new one is a row here and a name in `settings/nodes.rs`.
 pub(super) const ROWS: &[StarterRow] = &[
     StarterRow {
-        name: "ssh",
-        program: "ssh",
-        variable: None,
+        name: SSH,
+        program: SSH,
         // No terminal, no display, and no question: it fails instead of prompting.
         call: StarterCall::PerHost {
             options: &["-T", "-x", "-o", "BatchMode=yes"],
@@ -56,37 +54,57 @@ pub(super) const ROWS: &[StarterRow] = &[
     StarterRow {
         name: "rsh",
         program: "rsh",
-        variable: None,
         call: StarterCall::PerHost { options: &[], is_quoted: true },
     },
     StarterRow {
         name: SRUN,
         program: SRUN,
-        variable: Some("SLURM_JOB_ID"),
         call: StarterCall::Once { options: srun, of_one: Some(srun_one) },
     },
     StarterRow {
         name: FLUX,
         program: FLUX,
-        variable: Some("FLUX_URI"),
         call: StarterCall::Once {
             options: |brokers| ["exec".to_owned(), "-r".to_owned(), brokers.join(",")].into(),
             of_one: None,
         },
     },
     StarterRow {
-        name: "blaunch",
-        program: "blaunch",
-        variable: Some("LSB_MCPU_HOSTS"),
+        name: BLAUNCH,
+        program: BLAUNCH,
         call: StarterCall::PerHost { options: &[], is_quoted: false },
     },
     StarterRow {
-        name: "qrsh",
-        program: "qrsh",
-        variable: Some("PE_HOSTFILE"),
+        name: QRSH,
+        program: QRSH,
         call: StarterCall::PerHost { options: &["-inherit", "-noshell"], is_quoted: false },
     },
+    StarterRow {
+        name: OARSH,
+        program: OARSH,
+        // Options of `ssh`, of which the site lets through some; `-o` is ignored.
+        call: StarterCall::PerHost { options: &["-T", "-x"], is_quoted: true },
+    },
 ];
+
+/// Batch systems in the order in which allocations are looked for: a variable, and the starter. Flux comes
+/// first, since it may run inside of any other one. Tasks that PBS and Cobalt start have no standard input.
+pub(super) const BATCH_SYSTEMS: &[(&str, &str)] = &[
+    ("FLUX_URI", FLUX),
+    ("SLURM_JOB_ID", SRUN),
+    ("PBS_NODEFILE", SSH),
+    ("COBALT_NODEFILE", SSH),
+    ("LSB_MCPU_HOSTS", BLAUNCH),
+    ("PE_HOSTFILE", QRSH),
+    ("OAR_JOB_ID", OARSH),
+];
+
+/// Name and program of the starter outside of batch systems.
+pub(super) const SSH: &str = "ssh";
+
+const BLAUNCH: &str = "blaunch";
+const QRSH: &str = "qrsh";
+const OARSH: &str = "oarsh";
 
 /// Name and program of the starter of Flux, which knows hosts by the ranks of their brokers.
 pub(super) const FLUX: &str = "flux";

@@ -35,6 +35,7 @@ fn names_of_starters_have_rows() {
     assert_eq!(ROWS.iter().map(|row| row.name).collect::<Vec<_>>(), STARTERS);
 }
 
+// Coverage: LSF-2, FLUX-2
 #[test]
 fn environment_chooses_the_starter_and_an_option_overrides_it() {
     let none = NodeSettings::default();
@@ -84,6 +85,20 @@ fn environment_chooses_the_starter_and_an_option_overrides_it() {
     );
     assert_eq!(line(&settings(StarterName::Local(2)), &lsf), "n --name a; n --name b");
     assert_eq!(line(&settings(StarterName::Manual), &lsf), "");
+}
+
+// Coverage: ANY-2, OAR-2
+#[test]
+fn first_of_several_batch_systems_has_the_starter() {
+    let all = BATCH_SYSTEMS.iter().map(|(name, _)| (*name, "1")).collect::<Vec<_>>();
+    for (at, program) in
+        (0..).zip(["flux", "srun", "ssh", "ssh", "blaunch", "qrsh", "oarsh -T -x a"])
+    {
+        let starter = chosen(&NodeSettings::default(), &all[at..]).unwrap();
+        let line = lines(&starter, &["a"], &["n"]).join("; ");
+        assert!(line.starts_with(&format!("{program} ")), "{line}");
+        assert_eq!(starter.of_allocation().is_none(), program == "ssh", "{line}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Nodes.value(
         "starter",
         "NAME",
-        "start node servers by: ssh, rsh, srun, flux, blaunch, qrsh, manual, local for this \
+        "start node servers by: ssh, rsh, srun, flux, blaunch, qrsh, oarsh, manual, local for this \
          machine, or local:N for N of them on it (default: as the batch system suggests, else ssh)",
         |settings, value| put(&mut settings.nodes.starter, starter(value).map(Some)),
         |settings| settings.nodes.starter.as_ref().map(shown_starter),

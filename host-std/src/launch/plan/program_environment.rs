@@ -257,6 +257,7 @@ mod tests {
         assert_eq!(of(&[pair(entry.name, "n")]), [pair(entry.name, "n")]);
     }
 
+    // Coverage: PBS-2
     #[test]
     fn value_of_a_node_wins_where_a_batch_system_sets_it_and_else_that_of_the_head() {
         let own = [

@@ -4,7 +4,7 @@ use super::{NodeRow, micros, seconds};
 use crate::bench::run::{Contestant, contestant, run_silent, take_turns};
 use crate::bench::{Comparison, Tools, kvs};
 use crate::process;
-use pmi_host_testkit::slurm::Slurm;
+use pmi_host_testkit::slurm::{Slurm, SlurmPolicy};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ use std::time::Duration;
 ///
 /// A launcher fails.
 pub(super) fn measure(tools: &Tools, table: &mut Comparison) -> Result<(), String> {
-    let slurm = match Slurm::start_nodes(tools.directory()?.join("slurm"), HOSTS) {
-        Ok(slurm) => slurm,
-        Err(why) => {
-            table.notes.push(format!("Without `srun`: {why}."));
-            return Ok(());
-        }
-    };
+    let slurm =
+        match Slurm::start_nodes(tools.directory()?.join("slurm"), HOSTS, SlurmPolicy::Shared) {
+            Ok(slurm) => slurm,
+            Err(why) => {
+                table.notes.push(format!("Without `srun`: {why}."));
+                return Ok(());
+            }
+        };
     let client = |name: &str| {
         let mut command = process::command(name);
         command.env("SLURM_CONF", slurm.conf()).stderr(Stdio::null());

@@ -175,8 +175,7 @@ pub(crate) fn define() -> Command {
 /// The launcher whose command line a link of this name reads.
 fn face(name: &OsStr) -> Option<&'static str> {
     let other = OTHER_FACES.iter().find(|(other, _)| name == *other);
-    let name = other.map_or(name, |(_, face)| face.as_ref());
-    FACES.iter().find(|face| name == **face).copied()
+    other.map(|(_, face)| *face).or_else(|| FACES.iter().find(|face| name == **face).copied())
 }
 
 fn run(words: Vec<OsString>) -> ExitCode {
@@ -234,7 +233,7 @@ fn perform(mut args: RunArgs) -> ExitCode {
     match args.task {
         Task::Help => return print(&help::of_run(false)),
         Task::FullHelp => return print(&help::of_run(true)),
-        Task::MpiexecHelp(name) => return print(&help::of_mpiexec(name)),
+        Task::LauncherHelp(launcher) => return print(&help::of_launcher(launcher)),
         Task::MpiTypes => return print(mpiexec::MPI_TYPES),
         Task::Info(launcher) => return print(&mpiexec::info(launcher, &node())),
         Task::Start | Task::Preview | Task::Show => {}
@@ -430,8 +429,12 @@ const PAGES: CommandPages = CommandPages {
     completion: pages::shell_completion,
 };
 
-/// Further names of launchers, as distributions have them.
-const OTHER_FACES: [(&str, &str); 6] = [
+/// Further names of launchers, as distributions and other launchers have them.
+const OTHER_FACES: [(&str, &str); 10] = [
+    (mpiexec::APRUN, mpiexec::APRUN),
+    (mpiexec::JSRUN, mpiexec::JSRUN),
+    ("oshrun", "prterun"),
+    ("prun", "prterun"),
     ("orterun", "prterun"),
     ("mpirun.openmpi", "prterun"),
     ("mpiexec.openmpi", "prterun"),

@@ -19,6 +19,8 @@ mod host_names;
 mod install;
 #[path = "../pages.rs"]
 mod pages;
+#[path = "../probes.rs"]
+mod probes;
 #[path = "../sandboxes.rs"]
 mod sandboxes;
 #[path = "../scripts.rs"]

@@ -36,6 +36,8 @@ use pmi_host_base::user_file::{self, Readers};
 use pmi_host_os::admission::secret::{self, IdWidth};
 use pmi_host_os::cleanup::guard_protocol::GUARD;
 use pmi_host_os::cleanup::survivors;
+use pmi_host_os::host_name;
+use pmi_host_os::refusal;
 use pmi_host_tools::conform::RANK;
 use pmi_host_tools::{bridge, conform, pmix, replay, trace};
 use pmi_nodes::node as node_server;
@@ -225,7 +227,7 @@ fn mpiexec(words: Vec<OsString>, name: &str) -> ExitCode {
 
 /// Name of this node.
 fn node() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    host_name::own()
 }
 
 /// Executes the task of a run, from either command line.
@@ -363,7 +365,10 @@ fn define_version() -> Command {
 fn demo_rank(_: Vec<OsString>) -> ExitCode {
     match demo_rank::run_rank(&mut std::io::stdout()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&error, FAILED),
+        Err(error) => {
+            let refused = refusal::refused().map(|refused| format!("; {refused}"));
+            complain(&format!("{error}{}", refused.unwrap_or_default()), FAILED)
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::verdict::{Failure, NodeLoss, PausedNode, PmiPhase};
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::library::{Family, Library};
 use pmi_host_base::ranges::Ranks;
+use pmi_host_os::refusal;
 use pmi_std::env::PIN_VARIABLE;
 use rustix::process::Signal;
 use std::fmt::Display;
@@ -525,7 +526,7 @@ pub(crate) const STILL_RUNNING: &str = "these still run:";
 
 /// Message if the system refuses what a job needs before its start.
 pub(crate) fn cannot_prepare(error: io::Error) -> String {
-    format!("the job cannot be prepared: {error}")
+    format!("the job cannot be prepared: {}", refusal::words(&error))
 }
 
 /// Message if a rank cannot be killed.

@@ -254,6 +254,7 @@ fn ranks_find_the_devices_of_their_node_and_the_memory_of_the_job() {
     holder.cancel(&[]);
 }
 
+// Coverage: SLURM-29, SLURM-30
 #[test]
 fn run_starts_on_the_hosts_that_the_job_has_kept_or_that_can_be_used() {
     let Some(slurm) = slurm_nodes("kept", 3) else { return };
@@ -289,6 +290,7 @@ fn run_starts_on_the_hosts_that_the_job_has_kept_or_that_can_be_used() {
     }
 }
 
+// Coverage: SLURM-28
 #[test]
 fn heterogeneous_job_has_ranks_on_the_hosts_of_all_its_components() {
     let Some(slurm) = slurm_nodes("heterogeneous", 3) else { return };

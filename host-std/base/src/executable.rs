@@ -2,6 +2,7 @@
 
 use crate::user_file;
 use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::fs::Metadata;
 use std::io::{self, Read};
@@ -30,11 +31,16 @@ pub fn obstacle(path: &Path) -> Option<Obstacle> {
         Some(Obstacle::Unfit("it is a directory".to_owned()))
     } else if !meta.is_file() {
         Some(Obstacle::Unfit("it is not a regular file".to_owned()))
-    } else if access(path, Access::EXEC_OK).is_err() {
+    } else if !may_execute(path) {
         Some(Obstacle::Unfit(not_permitted(path, &meta)))
     } else {
         None
     }
+}
+
+/// True if this user may execute a file or enter a directory, and where a sandbox refuses to say so.
+fn may_execute(path: &Path) -> bool {
+    matches!(access(path, Access::EXEC_OK), Ok(()) | Err(Errno::PERM | Errno::NOSYS))
 }
 
 /// Sentence about the first directory on the way to a file that this user may not enter.
@@ -42,7 +48,7 @@ fn closed_directory(path: &Path) -> String {
     let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
     above.reverse();
     let mut above = above.into_iter().filter(|directory| !directory.as_os_str().is_empty());
-    let closed = above.find(|directory| access(*directory, Access::EXEC_OK).is_err());
+    let closed = above.find(|directory| !may_execute(directory));
     match closed.and_then(|directory| Some((directory, directory.metadata().ok()?))) {
         Some((directory, meta)) => format!(
             "only {} may enter the directory '{}' on the path to it (mode {:04o}), and this is {}",

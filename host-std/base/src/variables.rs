@@ -168,6 +168,16 @@ pub const SLURM: &[VariableRule] = &[
     rule("SLURM_NPROCS", "as srun: likewise, by its old name"),
 ];
 
+/// Variables of a rank of PALS, with `--env-for pals`; `--env` may set them.
+pub const PALS: &[VariableRule] = &[
+    rule("PALS_RANKID", "as PALS: the rank"),
+    rule("PALS_LOCAL_RANKID", "as PALS: the number of the rank on this node"),
+    rule("PALS_LOCAL_SIZE", "as PALS: the number of ranks on this node"),
+    rule("PALS_NODEID", "as PALS: the number of the node"),
+    rule("PALS_DEPTH", "as PALS: the number of processors that the rank is bound to, else 1"),
+    rule("PALS_APID", "as PALS: the name of the job"),
+];
+
 /// Variables of an outer launcher that a client would take for its own.
 const REMOVED: &[VariableRule] = &[
     rule("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
@@ -288,7 +298,7 @@ pub fn covers(rules: &[VariableRule], name: &[u8]) -> bool {
 /// of Intel MPI are set together or not at all.
 pub fn gives_way(name: &str, is_set: impl Fn(&str) -> bool) -> bool {
     const INTEL: &str = "I_MPI_";
-    let all = SHARING.iter().chain([&MPICH_VERSION]).chain(TORCH).chain(SLURM);
+    let all = SHARING.iter().chain([&MPICH_VERSION]).chain(TORCH).chain(SLURM).chain(PALS);
     let mut all = all.map(|entry| entry.name);
     match all.clone().any(|other| other == name) {
         true if name.starts_with(INTEL) => {
@@ -390,7 +400,8 @@ mod tests {
         let rows = |line: &str| line.starts_with("| `");
         let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
         let set = SET.iter().chain([&MPICH_VERSION]).chain(SHARING).chain(defaults);
-        let all = set.chain(PRELOAD).chain(TORCH).chain(SLURM).chain(REMOVED).chain(KEPT);
+        let all = set.chain(PRELOAD).chain(TORCH).chain(SLURM).chain(PALS).chain(REMOVED);
+        let all = all.chain(KEPT);
         let all = all.chain(OF_HOST).chain(BY_NODE).chain(DIRECTORY_OF_NODE);
         for entry in all.clone() {
             let row = format!("| `{}` | {} |", entry.name, entry.why);

@@ -5,7 +5,7 @@
 //! listen         listening sockets; admission: which connections are admitted, and by which proof
 //! processes      processes of this machine; process_handle: one of them
 //! cleanup        what processes leave behind: files, descendants, and the guard of a process that is killed
-//! descriptors    limit on open files
+//! descriptors    limit on open files; refusal: which call a sandbox refuses
 //! console        terminal of the launcher; target: writing without blocking
 //! runtime_dir    directory for sockets and secrets of launchers of one user
 //! host_name      names of this machine and of others; resolver: their addresses
@@ -33,6 +33,7 @@ pub mod poller;
 pub mod process_handle;
 pub mod processes;
 pub mod random;
+pub mod refusal;
 pub mod resolver;
 pub mod runtime_dir;
 pub mod stream;

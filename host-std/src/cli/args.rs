@@ -56,12 +56,20 @@ pub(crate) enum DefaultRanks {
 /// Launcher whose meaning counts where launchers differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Personality {
-    /// Hydra, that of MPICH and Intel MPI.
+    /// Hydra, that of MPICH.
     Hydra,
+    /// Hydra as Intel MPI brings it.
+    Intel,
     /// Open MPI's.
     OpenMpi,
     /// Slurm's `srun`.
     Slurm,
+    /// `mpiexec` of HPE's PALS.
+    Pals,
+    /// `aprun` of PALS.
+    Aprun,
+    /// IBM's `jsrun`.
+    Jsm,
 }
 
 /// Task of a command line.
@@ -78,8 +86,8 @@ pub(crate) enum Task {
     Help,
     /// Print help for all options.
     FullHelp,
-    /// Print help for the options of the command line with this name.
-    MpiexecHelp(&'static str),
+    /// Print help for the options of this launcher.
+    LauncherHelp(Personality),
     /// Print the protocols in the words of Slurm.
     MpiTypes,
     /// Print the version and the abilities of this program, in the words of a launcher.

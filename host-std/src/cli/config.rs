@@ -22,11 +22,15 @@ use pmi_host_base::library::{Family, Libraries};
 use pmi_host_base::program::{Program, ProgramError};
 use pmi_host_base::usage::{UsageError, behind_colon};
 use pmi_host_os::admission::secret::{GeneratedSecret, SecretUse, read_secret};
+use pmi_host_os::host_name;
+use pmi_host_os::refusal;
 use pmi_nodes::settings::StarterName;
+use rustix::io::Errno;
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -119,7 +123,7 @@ impl Config {
         if settings.hosts.starts_early && settings.hosts.min_nodes.is_some() {
             return Err(UsageError::Other { what: EARLY_WITH_ALL.to_owned() }.into());
         }
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = host_name::own();
         if let (Some(StarterName::Local(nodes)), None) =
             (&settings.nodes.starter, &settings.hosts.source)
         {
@@ -517,8 +521,20 @@ fn share_variables_of_intel(args: &mut RunArgs) {
 
 /// The demo is this executable, started with a hidden command word.
 fn demo() -> Result<Program, ProgramError> {
-    let path = env::current_exe().map_err(ProgramError::NoDemo)?;
+    let path = own_path().map_err(ProgramError::NoDemo)?;
     Ok(Program::new(path, OsString::from("pmi-host"), vec![OsString::from(DEMO_RANK)]))
+}
+
+/// Path of this executable. Where a sandbox refuses to read the link in `/proc`, a child that has not
+/// executed another program has the same one; without `/proc` the path is that of the command.
+fn own_path() -> io::Result<PathBuf> {
+    env::current_exe().or_else(|error| {
+        if Errno::from_io_error(&error).is_some_and(refusal::is_refusal) {
+            return Ok(SELF.into());
+        }
+        let typed = env::args_os().next().map(PathBuf::from);
+        typed.filter(|path| path.components().count() > 1 && path.is_file()).ok_or(error)
+    })
 }
 
 impl ConfigError {
@@ -540,6 +556,9 @@ impl ConfigError {
         }
     }
 }
+
+/// This executable, for a child that has not executed another one.
+const SELF: &str = "/proc/self/exe";
 
 const NO_GDB: &str =
     "'--gdb' needs gdb, which is not installed; install it, or leave the option out";

@@ -109,11 +109,13 @@ fn of_variables(variables: &[(OsString, OsString)]) -> Result<Vec<GivenOption>, 
     for (name, value) in variables {
         let Some(name) = name.to_str().filter(|name| name.starts_with(VARIABLES)) else { continue };
         // An empty variable is one that is not set.
-        if name == CONFIG || value.is_empty() {
+        if [CONFIG, PERSONALITY].contains(&name) || value.is_empty() {
             continue;
         }
         let Some(option) = options::all().find(|option| option.variable() == name) else {
-            let names = options::all().map(OptionSpec::variable).chain([CONFIG.to_owned()]);
+            let names = options::all()
+                .map(OptionSpec::variable)
+                .chain([CONFIG, PERSONALITY].map(str::to_owned));
             let nearest = nearest(name, names);
             let what = format!("there is no setting '{name}'; the nearest is '{nearest}'");
             return Err(UsageError::Other { what });
@@ -223,6 +225,9 @@ impl fmt::Display for Origin {
         }
     }
 }
+
+/// Variable that only the command lines of other launchers read.
+pub(crate) const PERSONALITY: &str = "PMI_HOST_PERSONALITY";
 
 /// Variable that names the file.
 const CONFIG: &str = "PMI_HOST_CONFIG";

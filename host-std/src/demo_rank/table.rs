@@ -2,6 +2,7 @@
 
 use super::{DemoCard, Timing};
 use pmi_host_base::columns;
+use pmi_host_os::host_name::own;
 use std::time::Duration;
 
 /// Renders hosts and durations, one row for each rank, and the median and the worst of all at the end.
@@ -38,7 +39,7 @@ pub(crate) fn render(rows: &[(DemoCard, Timing)]) -> String {
 
 /// Name of this machine, as far as a value of PMI-1 can hold it.
 pub(super) fn host_name() -> String {
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = own();
     name.chars().map(|c| if c.is_whitespace() { '_' } else { c }).collect()
 }
 

@@ -3,8 +3,9 @@
 
 use super::COMMANDS;
 use crate::cli::args;
+use crate::cli::args::Personality;
 use crate::cli::layers::ShownSetting;
-use crate::cli::mpiexec;
+use crate::cli::mpiexec::{self, OptionFamily};
 use crate::cli::options::{self, OptionEffect, OptionSpec, Topic};
 use clap::{Arg, Command};
 use std::fmt::Write;
@@ -54,14 +55,40 @@ pub(super) fn of_run(in_full: bool) -> String {
     text
 }
 
-/// Options of other launchers, and their equivalents here.
-pub(super) fn of_mpiexec(name: &str) -> String {
-    let is_slurm = name == mpiexec::SRUN;
-    let mut text = String::from(if is_slurm { SRUN } else { MPIEXEC });
-    for family in mpiexec::families(name) {
+/// Options of one launcher, and their equivalents here.
+pub(super) fn of_launcher(launcher: Personality) -> String {
+    let families = |has_two_dashes| of_families(mpiexec::listed(launcher), has_two_dashes);
+    let head = |name| MPIEXEC.replace("{launcher}", name);
+    match launcher {
+        Personality::Slurm => format!("{SRUN}{}", families(true)),
+        Personality::Jsm => format!("{}{}", head("IBM's jsrun"), families(true)),
+        Personality::Aprun => format!("{}{}", head("aprun"), families(true)),
+        Personality::Pals => format!("{}{OTHERS}{}", head("PALS"), families(false)),
+        Personality::Hydra => format!("{}{OTHERS}{}", head("MPICH's Hydra"), families(false)),
+        Personality::Intel => {
+            format!("{}{OTHERS}{}", head("the Intel(R) MPI Library"), families(false))
+        }
+        Personality::OpenMpi => {
+            format!("{}{OTHERS}{}", head("Open MPI (OpenRTE)"), families(false))
+        }
+    }
+}
+
+/// Options of all launchers that `mpiexec` reads, and their equivalents here.
+pub(super) fn of_mpiexec() -> String {
+    let families = of_families(mpiexec::families("mpiexec"), false);
+    format!("{}{families}", MPIEXEC.replace("{launcher}", "Hydra"))
+}
+
+fn of_families<'a>(
+    families: impl IntoIterator<Item = &'a OptionFamily>,
+    has_two_dashes: bool,
+) -> String {
+    let mut text = String::new();
+    for family in families {
         let _ = writeln!(text, "options of {}:", family.name);
         for option in family.options {
-            let dashes = |name: &str| if is_slurm && name.len() > 1 { "--" } else { "-" };
+            let dashes = |name: &str| if has_two_dashes && name.len() > 1 { "--" } else { "-" };
             let names = option.names.iter().map(|name| format!("{}{name}", dashes(name)));
             let names: Vec<String> = names.collect();
             row(&mut text, &names.join(", "), &option.meaning());
@@ -88,8 +115,11 @@ pub(super) fn of(name: &str) -> Option<String> {
     if let Some(topic) = Topic::ALL.into_iter().find(|topic| topic.name() == name) {
         return Some(of_topic(topic));
     }
-    if ["run", "help"].contains(&name) {
-        return Some(if name == "run" { of_run(true) } else { overview() });
+    match name {
+        "run" => return Some(of_run(true)),
+        "help" => return Some(overview()),
+        "mpiexec" => return Some(of_mpiexec()),
+        _ => {}
     }
     TEXTS.iter().find(|(page, _)| *page == name).map(|(_, text)| (*text).to_owned())
 }
@@ -191,11 +221,15 @@ usage: pmi-host run -n N [OPTIONS] [--] PROGRAM [ARGUMENTS...]
 ";
 
 const MPIEXEC: &str =
-    "Starts the ranks of an MPI program on this machine, with the command line of Hydra.
+    "Starts the ranks of an MPI program on this machine, with the command line of {launcher}.
 
-usage: mpiexec [GLOBAL] [LOCAL] PROGRAM [ARGUMENTS...] [: [LOCAL] PROGRAM [ARGUMENTS...] ...]
+usage: COMMAND [GLOBAL] [LOCAL] PROGRAM [ARGUMENTS...] [: [LOCAL] PROGRAM [ARGUMENTS...] ...]
 
 Options of 'pmi-host run' (with two dashes) are accepted too; 'pmi-host help' explains them.
+
+";
+
+const OTHERS: &str = "Options of other launchers are read, too: 'pmi-host help mpiexec' lists them.
 
 ";
 

@@ -36,6 +36,8 @@ use pmi_host_base::user_file::{self, Readers};
 use pmi_host_os::admission::secret::{self, IdWidth};
 use pmi_host_os::cleanup::guard_protocol::GUARD;
 use pmi_host_os::cleanup::survivors;
+use pmi_host_os::host_name;
+use pmi_host_os::refusal;
 use pmi_host_tools::conform::RANK;
 use pmi_host_tools::{bridge, conform, pmix, replay, trace};
 use pmi_nodes::node as node_server;
@@ -175,8 +177,7 @@ pub(crate) fn define() -> Command {
 /// The launcher whose command line a link of this name reads.
 fn face(name: &OsStr) -> Option<&'static str> {
     let other = OTHER_FACES.iter().find(|(other, _)| name == *other);
-    let name = other.map_or(name, |(_, face)| face.as_ref());
-    FACES.iter().find(|face| name == **face).copied()
+    other.map(|(_, face)| *face).or_else(|| FACES.iter().find(|face| name == **face).copied())
 }
 
 fn run(words: Vec<OsString>) -> ExitCode {
@@ -226,7 +227,7 @@ fn mpiexec(words: Vec<OsString>, name: &str) -> ExitCode {
 
 /// Name of this node.
 fn node() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    host_name::own()
 }
 
 /// Executes the task of a run, from either command line.
@@ -234,7 +235,7 @@ fn perform(mut args: RunArgs) -> ExitCode {
     match args.task {
         Task::Help => return print(&help::of_run(false)),
         Task::FullHelp => return print(&help::of_run(true)),
-        Task::MpiexecHelp(name) => return print(&help::of_mpiexec(name)),
+        Task::LauncherHelp(launcher) => return print(&help::of_launcher(launcher)),
         Task::MpiTypes => return print(mpiexec::MPI_TYPES),
         Task::Info(launcher) => return print(&mpiexec::info(launcher, &node())),
         Task::Start | Task::Preview | Task::Show => {}
@@ -360,7 +361,10 @@ fn define_version() -> Command {
 fn demo_rank(_: Vec<OsString>) -> ExitCode {
     match demo_rank::run_rank(&mut std::io::stdout()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&error, FAILED),
+        Err(error) => {
+            let refused = refusal::refused().map(|refused| format!("; {refused}"));
+            complain(&format!("{error}{}", refused.unwrap_or_default()), FAILED)
+        }
     }
 }
 
@@ -426,8 +430,12 @@ const PAGES: CommandPages = CommandPages {
     completion: pages::shell_completion,
 };
 
-/// Further names of launchers, as distributions have them.
-const OTHER_FACES: [(&str, &str); 6] = [
+/// Further names of launchers, as distributions and other launchers have them.
+const OTHER_FACES: [(&str, &str); 10] = [
+    (mpiexec::APRUN, mpiexec::APRUN),
+    (mpiexec::JSRUN, mpiexec::JSRUN),
+    ("oshrun", "prterun"),
+    ("prun", "prterun"),
     ("orterun", "prterun"),
     ("mpirun.openmpi", "prterun"),
     ("mpiexec.openmpi", "prterun"),

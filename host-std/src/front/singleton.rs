@@ -15,6 +15,7 @@ use crate::settings::output::StdinTo;
 use pmi_host_base::program::Program;
 use pmi_host_base::system_file;
 use pmi_host_os::descriptors::DescriptorLimit;
+use pmi_host_os::host_name;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -59,7 +60,7 @@ fn config(pid: i32) -> Result<Config, String> {
     }
     // Standard input belongs to the program, and no process it spawns may read from it.
     settings.output.stdin = StdinTo::NoRank;
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = host_name::own();
     let parts = vec![App { program: program(pid), ranks: 1 }];
     let placed = PlacedHosts {
         hosts: vec![host.clone()],

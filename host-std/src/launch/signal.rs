@@ -1,12 +1,12 @@
 //! Signals to this process, as events of the event loop.
 
-use nix::errno::Errno;
 use nix::libc::{SI_KERNEL, signalfd_siginfo};
 use nix::sys::signal::{SigSet, Signal as NixSignal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use pmi_host_base::system_file;
 use pmi_host_os::cleanup::guard_protocol::RUN;
 use pmi_host_os::processes::own_session;
+use pmi_host_os::refusal;
 use rustix::fs::OFlags;
 use rustix::process::{Signal, getpid};
 use signal_hook::consts::{
@@ -120,7 +120,9 @@ impl Signals {
         // Threads started later inherit this mask; ranks do not.
         wanted.thread_block()?;
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-        let source = SignalFd::with_flags(&wanted, flags).map_err(without_descriptor)?;
+        let source = SignalFd::with_flags(&wanted, flags).map_err(|error| {
+            refusal::of_call("signalfd4", rustix::io::Errno::from_raw_os_error(error as i32))
+        })?;
         Ok(Self { source, forwarded: forwarded.to_vec() })
     }
 
@@ -190,15 +192,6 @@ impl Signals {
     pub(crate) fn source(&self) -> &SignalFd {
         &self.source
     }
-}
-
-/// Error of a system without signals as events.
-fn without_descriptor(error: Errno) -> io::Error {
-    io::Error::other(format!(
-        "the system refuses signalfd ({}), on which signals to this process and ends of ranks arrive; a \
-         sandbox that filters system calls has to permit signalfd4",
-        error.desc()
-    ))
 }
 
 /// When a terminal is gone, only the leader of its session gets the signal.

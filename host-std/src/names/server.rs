@@ -17,6 +17,7 @@ use pmi_host_os::admission::limits::RejectionLog;
 use pmi_host_os::admission::pending::Pending;
 use pmi_host_os::admission::{EVICTED, PENDING_MAX, Policy};
 use pmi_host_os::clock;
+use pmi_host_os::host_name;
 use pmi_host_os::listen::{ACCEPTED_AT_ONCE, Listener};
 use pmi_host_os::poller::{Poller, Token};
 use pmi_nodes::edge::{self, Edge, EdgeError, EdgeProgress};
@@ -149,7 +150,7 @@ impl NameServer {
         let (ip, port) = (self.listener.address.ip(), self.listener.address.port());
         let shown = match ip {
             ip if ip.is_unspecified() => {
-                let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+                let name = host_name::own();
                 format!("{name}:{port}")
             }
             IpAddr::V4(_) | IpAddr::V6(_) => self.listener.address.to_string(),

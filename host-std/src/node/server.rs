@@ -23,6 +23,7 @@ use pmi_host_base::exit::{self, FAILED};
 use pmi_host_os::clock;
 use pmi_host_os::descriptors::{DescriptorLimit, FdBudget};
 use pmi_host_os::poller::{Interest, Poller, Token};
+use pmi_host_os::refusal;
 use pmi_host_os::target;
 use pmi_nodes::network::{Network, NetworkEvent, delegation};
 use pmi_nodes::settings::StarterName;
@@ -141,7 +142,7 @@ impl NodeServer {
         let mut last = String::new();
         if let Err(error) = self.turn_until_done() {
             self.node.give_up();
-            let what = format!("the launcher cannot continue: {error}");
+            let what = format!("the launcher cannot continue: {}", refusal::words(&error));
             last = exit::line(&what);
             self.node.termination.set_failure(Failure::Launcher { what });
         }

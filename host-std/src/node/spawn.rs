@@ -16,6 +16,7 @@ use crate::trace::TraceSource;
 use crate::verdict::Failure;
 use pmi_core::ids::JobId;
 use pmi_host_os::poller::Poller;
+use pmi_host_os::refusal;
 use pmi_trace::Content;
 use std::io;
 
@@ -153,7 +154,7 @@ impl Spawning<'_> {
     /// Handles a rank that could not be started.
     fn undo(start: &Start, error: &io::Error) -> StartEvent {
         let (job, rank) = (start.job, start.rank());
-        let failure = Failure::Start { rank, code: start_code(error), why: error.to_string() };
+        let failure = Failure::Start { rank, code: start_code(error), why: refusal::words(error) };
         StartEvent::Failed { job, failure }
     }
 }

@@ -5,6 +5,7 @@ use crate::settings::output::StdinTo;
 use crate::stdio::source::{CHUNK, Source, SourceRead};
 use pmi_host_os::clock;
 use pmi_host_os::poller::{Interest, Poller, Token};
+use pmi_host_os::refusal;
 use pmi_tree::NodeId;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -60,7 +61,8 @@ impl HeadInput {
         if nodes.is_empty() {
             return Ok(Self::default());
         }
-        let unusable = |error| format!("standard input cannot be forwarded: {error}");
+        let unusable =
+            |error| format!("standard input cannot be forwarded: {}", refusal::words(&error));
         let reader = |node| NodeReader { node, position: 0, is_hungry: false };
         Ok(Self {
             source: Some(open().map_err(unusable)?),

@@ -80,6 +80,7 @@ use operations::Operations;
 use pmi_host_base::exit;
 use pmi_host_os::clock;
 use pmi_host_os::poller::{Poller, Token};
+use pmi_host_os::refusal;
 use pmi_host_os::stream::Stream;
 use pmi_nodes::failed_host::{HostsLeftOut, LateHost};
 use pmi_nodes::stage::SentPrograms;
@@ -251,7 +252,7 @@ impl Run {
     /// The loop of this process cannot continue: only system calls fail in it (no memory, no descriptors
     /// left).
     pub(crate) fn give_up(&mut self, error: &Error) {
-        let what = format!("the launcher cannot continue: {error}");
+        let what = format!("the launcher cannot continue: {}", refusal::words(error));
         self.last.push_str(&exit::line(&what));
         self.ending.termination.set_failure(Failure::Launcher { what });
     }

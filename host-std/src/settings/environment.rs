@@ -57,6 +57,8 @@ pub(crate) struct EmulatedLaunchers {
     pub(crate) slurm: bool,
     /// Open MPI's `mpirun`, for programs that link no MPI library.
     pub(crate) open_mpi: bool,
+    /// HPE's PALS.
+    pub(crate) pals: bool,
 }
 
 /// Address at which the program of rank 0 listens for the others.

@@ -11,6 +11,7 @@ use super::source::{CHUNK, Source};
 use crate::settings::Output;
 use crate::settings::output::StdinTo;
 use pmi_host_os::poller::Poller;
+use pmi_host_os::refusal;
 use pmi_host_os::stream::Streams;
 use rustix::fd::OwnedFd;
 use rustix::io::ioctl_fionbio;
@@ -82,7 +83,8 @@ impl Inputs {
             StdinTo::NoRank => Vec::new(),
             StdinTo::Ranks(list) => list.clone(),
         };
-        let unusable = |error| format!("standard input cannot be forwarded: {error}");
+        let unusable =
+            |error| format!("standard input cannot be forwarded: {}", refusal::words(&error));
         let ours = || rustix::stdio::stdin().try_clone_to_owned();
         let feed = |fd| Ok(Feed::new(Source::new(fd)?, readers.len()));
         let (ours, feed) = match readers.len() {

@@ -12,13 +12,13 @@
 
 int main(int argc, char **argv)
 {
-    struct sock_filter code[64];
+    struct sock_filter code[256];
     unsigned short length = 0;
     char *next = argc > 3 ? argv[2] : NULL;
     if (!next)
         return 125;
     code[length++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-    for (char *word = strtok(next, ","); word && length < 60; word = strtok(NULL, ",")) {
+    for (char *word = strtok(next, ","); word && length < 250; word = strtok(NULL, ",")) {
         code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)atoi(word), 0, 1);
         code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)atoi(argv[1]));
     }

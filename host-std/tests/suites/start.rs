@@ -19,6 +19,12 @@ mod host_names;
 mod install;
 #[path = "../pages.rs"]
 mod pages;
+#[path = "../probes.rs"]
+mod probes;
+// Other machines have no numbers for some of the calls.
+#[cfg(target_arch = "x86_64")]
+#[path = "../refused_calls.rs"]
+mod refused_calls;
 #[path = "../sandboxes.rs"]
 mod sandboxes;
 #[path = "../scripts.rs"]

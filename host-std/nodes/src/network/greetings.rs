@@ -7,6 +7,7 @@ use super::super::handshake::KeyId;
 use super::keyring::is_of_node;
 use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, delegation};
 use pmi_core::time::Duration;
+use pmi_host_os::host_name;
 use pmi_host_os::listen::Listener;
 use pmi_host_os::poller::{Poller, Token};
 use pmi_tree::{NodeId, TreeConfig, TreeNode};
@@ -119,7 +120,7 @@ impl Network {
         let door = side.door.insert(addresses::bind(address, side.names.ports)?);
         Ok(NodeHello {
             name: side.names.name.clone(),
-            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            host: host_name::own(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             architecture: std::env::consts::ARCH.to_owned(),
             address: door.address,

@@ -16,7 +16,7 @@ mod table;
 use crate::key::LinkKey;
 use crate::settings::{NodeSettings, OFF, StarterFanout, StarterName};
 use delegation::StartPlan;
-use pmi_host_os::host_name::{is_node, is_this_machine, slurm_node};
+use pmi_host_os::host_name::{self, is_node, is_this_machine, slurm_node};
 use pool::StarterEnd;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -50,7 +50,7 @@ impl StarterHost {
         let is_off = |value: String| OFF.iter().any(|off| value.eq_ignore_ascii_case(off));
         let is_forked = !variable(AUTOFORK).is_some_and(is_off);
         let is_local = settings.starter.as_ref().is_some_and(StarterName::is_here);
-        let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let own = host_name::own();
         let is_single = names.len() == 1;
         let slurm = slurm_node();
         let host = |(name, node): (&String, u32)| Self {
@@ -130,8 +130,7 @@ impl StarterCommand {
 /// Sentence about a starter that cannot be executed, with the remedy.
 fn not_executed(program: &str, error: &io::Error) -> String {
     let system = SYSTEMS.iter().find(|(name, _)| *name == program);
-    let host = rustix::system::uname();
-    let host = host.nodename().to_string_lossy();
+    let host = host_name::own();
     match (error.kind(), system) {
         (io::ErrorKind::NotFound, Some((_, system))) => format!(
             "'{program}' is missing on {host}, as in a container without the programs of {system}; start \

@@ -43,7 +43,9 @@ impl Alarm {
         if let Some(timer) = &self.timer {
             let it_value = Timespec::try_from(left).map_err(io::Error::other)?;
             let once = Itimerspec { it_interval: Timespec::default(), it_value };
-            timerfd_settime(timer, TimerfdTimerFlags::empty(), &once)?;
+            if timerfd_settime(timer, TimerfdTimerFlags::empty(), &once).is_err() {
+                return Ok(Some(left));
+            }
             self.at = Some(until);
         }
         Ok(None)
@@ -60,13 +62,14 @@ impl Alarm {
         }
     }
 
-    /// Creates the timer if there is none. Returns false if the process has no descriptor left for it.
+    /// Creates the timer if there is none. Returns false if the process has no descriptor left for it, or a
+    /// sandbox refuses it.
     fn create(&mut self, set: &OwnedFd) -> io::Result<bool> {
         if self.timer.is_none() {
             let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
             let timer = match timerfd_create(TimerfdClockId::Monotonic, flags) {
                 Ok(timer) => timer,
-                Err(Errno::MFILE | Errno::NFILE) => return Ok(false),
+                Err(Errno::MFILE | Errno::NFILE | Errno::PERM | Errno::NOSYS) => return Ok(false),
                 Err(error) => return Err(error.into()),
             };
             epoll::add(set, &timer, data(Token::Alarm), Interest::Read.flags())?;

@@ -9,10 +9,12 @@
 
 mod gtool;
 mod intel;
+mod jsm;
 mod multi_prog;
 mod openmpi;
 #[cfg(test)]
 mod page;
+mod pals;
 mod policies;
 mod rankfile;
 mod reader;
@@ -50,8 +52,12 @@ pub(crate) const FAMILIES: [OptionFamily; 3] = [
     OptionFamily { name: "Intel MPI and PALS", options: intel::OPTIONS },
 ];
 
-/// Options of `srun`, which has a command line of its own.
-pub(crate) const SLURM: OptionFamily = OptionFamily { name: "Slurm", options: slurm::OPTIONS };
+/// Options of launchers that have a command line of their own, by the name of the command.
+pub(crate) const OWN_LINES: [(&str, OptionFamily); 3] = [
+    (SRUN, OptionFamily { name: "Slurm", options: slurm::OPTIONS }),
+    (APRUN, OptionFamily { name: "ALPS", options: pals::OPTIONS }),
+    (JSRUN, OptionFamily { name: "JSM", options: jsm::OPTIONS }),
+];
 
 /// All options of the command line with this name.
 fn all(name: &str) -> impl Iterator<Item = &'static HydraOption> {
@@ -60,7 +66,22 @@ fn all(name: &str) -> impl Iterator<Item = &'static HydraOption> {
 
 /// Launchers whose options the command line with this name has.
 pub(crate) fn families(name: &str) -> &'static [OptionFamily] {
-    if name == SRUN { &[SLURM] } else { &FAMILIES }
+    let own = OWN_LINES.iter().find(|(command, _)| *command == name);
+    own.map_or(&FAMILIES, |(_, family)| std::slice::from_ref(family))
+}
+
+/// Options that the help of a launcher lists. Programs that look for a launcher search this text for names,
+/// so it has those of no other.
+pub(crate) fn listed(launcher: Personality) -> Vec<&'static OptionFamily> {
+    let [hydra, open_mpi, intel] = &FAMILIES;
+    match launcher {
+        Personality::Hydra | Personality::Pals => vec![hydra],
+        Personality::Intel => vec![hydra, intel],
+        Personality::OpenMpi => vec![hydra, open_mpi],
+        Personality::Slurm => families(SRUN).iter().collect(),
+        Personality::Aprun => families(APRUN).iter().collect(),
+        Personality::Jsm => families(JSRUN).iter().collect(),
+    }
 }
 
 /// Surroundings on which the meaning of words depends.
@@ -87,7 +108,7 @@ pub(crate) fn parse(
     typed.read_words(words)?;
     let mut reader = HydraReader::new(context, Origin::Default);
     reader.read_variables()?;
-    if context.name == SRUN {
+    if families(context.name).len() == 1 {
         reader.join(typed)?;
         return reader.finish();
     }
@@ -187,8 +208,12 @@ pub(crate) fn info(launcher: Personality, host: &str) -> String {
             "HYDRA build details:\n    Version:                                 4.0.2 {own}\n    command \
              line of:      MPICH"
         ),
+        Personality::Intel => format!("Intel(R) MPI Library for Linux* OS, Version 2021.13 {own}"),
         Personality::OpenMpi => format!("mpirun (Open MPI) 4.1.4 {own}"),
         Personality::Slurm => format!("slurm 22.05.8 {own}"),
+        Personality::Pals => format!("mpiexec version 1.8.0 {own}"),
+        Personality::Aprun => format!("aprun version 1.8.0 {own}"),
+        Personality::Jsm => format!("jsrun {own}"),
     };
     format!(
         "{start}\n\x20   starts ranks on:      this \
@@ -206,6 +231,8 @@ impl ReadContext<'_> {
         match self.name {
             PRTERUN => Some(Personality::OpenMpi),
             SRUN => Some(Personality::Slurm),
+            APRUN => Some(Personality::Aprun),
+            JSRUN => Some(Personality::Jsm),
             "mpiexec.hydra" => Some(Personality::Hydra),
             _ => None,
         }
@@ -226,6 +253,12 @@ const MPIEXEC: &str = "pmi-host mpiexec";
 
 /// Name of Slurm's launcher.
 pub(crate) const SRUN: &str = "srun";
+
+/// Name of the launcher of ALPS and PALS.
+pub(crate) const APRUN: &str = "aprun";
+
+/// Name of IBM's launcher.
+pub(crate) const JSRUN: &str = "jsrun";
 
 /// Name of the launchers of Open MPI and of others.
 pub(super) const MPIRUN: &str = "mpirun";

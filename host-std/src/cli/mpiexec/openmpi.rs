@@ -11,6 +11,7 @@ use super::table::HydraEffect::{
     Refused, Terminals, Whole, WithDefaults,
 };
 use super::table::{HydraOption, flag, pair, same, word, yes};
+use crate::cli::layers::PERSONALITY;
 use std::ffi::{OsStr, OsString};
 
 /// Open MPI's options, by subject.
@@ -20,7 +21,11 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["app"], ConfigFile).note("a line for each program"),
     word(&["wd"], Own("wdir", same)),
     word(&["personality"], Personality)
-        .note("`ompi`, `ompi5`, `prte` or `prrte`, and `hydra`, `mpich` or `intel`"),
+        .or(PERSONALITY)
+        .note(
+            "`ompi`, `ompi5`, `prte` or `prrte`, and `hydra`, `mpich`, `intel` or `pals`; the variable \
+             PMI_HOST_PERSONALITY names it as well",
+        ),
     flag(&["V"], Info),
     flag(&["q", "quiet"], Only(&[""], "")).note("the launcher reports faults and nothing else"),
     flag(&["allow-run-as-root"], Only(&[""], "")).note("that is always allowed"),

@@ -1,18 +1,19 @@
 //! The tables of `docs/switching-options.md`, which are generated from those of options.
 
 use super::table::HydraEffect::{OfAllocation, Only, Refused};
-use super::{FAMILIES, HydraOption, SLURM, SRUN};
+use super::{FAMILIES, HydraOption, OWN_LINES};
 use std::fmt::Write;
 
 /// Tables of all launchers but Hydra, whose page compares more.
 fn tables() -> String {
     let mut text = String::new();
-    for family in FAMILIES[1..].iter().chain([&SLURM]) {
+    for family in FAMILIES[1..].iter().chain(OWN_LINES.iter().map(|(_, family)| family)) {
         let _ =
             write!(text, "\n## {}\n\n| option | here | verdict | what to know |\n", family.name);
         text.push_str("| --- | --- | --- | --- |\n");
         for option in family.options {
-            let is_long = |name: &str| family.name == SLURM.name && name.len() > 1;
+            let is_own = OWN_LINES.iter().any(|(_, own)| own.name == family.name);
+            let is_long = |name: &str| is_own && name.len() > 1;
             let dashes = |name: &str| if is_long(name) { "--" } else { "-" };
             let names = option.names.iter().map(|name| format!("`{}{name}`", dashes(name)));
             let names: Vec<String> = names.collect();
@@ -63,7 +64,7 @@ fn page_has_the_tables_of_options() {
 
 #[test]
 fn options_are_named_once() {
-    for launcher in ["mpiexec", SRUN] {
+    for launcher in ["mpiexec"].into_iter().chain(OWN_LINES.map(|(name, _)| name)) {
         let all = super::all(launcher).flat_map(|option| option.names);
         let mut names: Vec<&str> = all.copied().collect();
         let all = names.len();

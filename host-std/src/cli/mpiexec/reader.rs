@@ -2,7 +2,7 @@
 
 use super::table::{self, Expand, FollowingWords, HydraEffect, HydraOption};
 use super::{
-    MPIRUN, ReadContext, SRUN, all, gtool, multi_prog, policies, rankfile, slurm_values,
+    MPIRUN, ReadContext, SRUN, all, families, gtool, multi_prog, policies, rankfile, slurm_values,
     variable_of,
 };
 use crate::cli::args::{self, DefaultRanks, GivenOption, PartArgs, Personality, RunArgs, Task};
@@ -58,9 +58,14 @@ impl<'a> HydraReader<'a> {
         self.context.name == SRUN
     }
 
+    /// True if the options are those of one launcher alone.
+    fn has_own_line(&self) -> bool {
+        families(self.context.name).len() == 1
+    }
+
     /// Dashes before the name of an option in messages.
     fn dashes(&self, name: &str) -> &'static str {
-        if self.is_slurm() && name.len() > 1 { "--" } else { "-" }
+        if self.has_own_line() && name.len() > 1 { "--" } else { "-" }
     }
 
     /// Reads a whole command line.
@@ -187,9 +192,12 @@ impl<'a> HydraReader<'a> {
             let known = self.options().flat_map(|option| option.names);
             let known = known.map(|name| format!("{}{name}", self.dashes(name))).chain(ours);
             let got = word.to_string_lossy().into_owned();
-            let list = if self.is_slurm() { "srun --help" } else { "mpiexec -help" };
-            let foreign = if self.is_slurm() { None } else { foreign::answer(&got) };
-            let remedy = foreign.unwrap_or_else(|| remedy(&got, known, list));
+            let list = match self.has_own_line() {
+                true => format!("{} --help", self.context.name),
+                false => "pmi-host help mpiexec".to_owned(),
+            };
+            let foreign = if self.has_own_line() { None } else { foreign::answer(&got) };
+            let remedy = foreign.unwrap_or_else(|| remedy(&got, known, &list));
             return Err(UsageError::UnknownOption { remedy, got });
         };
         let mut ours = vec![word.to_owned()];
@@ -302,8 +310,9 @@ impl<'a> HydraReader<'a> {
             HydraEffect::MultiProgram => self.has_program_file = true,
             HydraEffect::Personality => {
                 let known = PERSONALITIES.iter().find(|(name, _)| value == *name);
-                let known =
-                    known.ok_or_else(|| wrong("there are 'ompi' and 'hydra'".to_owned()))?;
+                let known = known.ok_or_else(|| {
+                    wrong("there are 'hydra', 'intel', 'ompi' and 'pals'".to_owned())
+                })?;
                 self.launcher = Some(known.1);
             }
             HydraEffect::HwThreads => self.slots = Some(Unit::HwThread),
@@ -313,10 +322,7 @@ impl<'a> HydraReader<'a> {
             }
             HydraEffect::Only(..) => {}
             HydraEffect::Info => self.args.task = Task::Info(self.shown_launcher()),
-            HydraEffect::Help => {
-                let name = if self.is_slurm() { SRUN } else { "mpiexec" };
-                self.args.task = Task::MpiexecHelp(name);
-            }
+            HydraEffect::Help => self.args.task = Task::LauncherHelp(self.shown_launcher()),
             HydraEffect::Refused(why) => return Err(wrong(why.to_owned())),
         }
         Ok(())
@@ -389,7 +395,7 @@ impl<'a> HydraReader<'a> {
     /// Reads the variables of Hydra.
     pub(super) fn read_variables(&mut self) -> Result<(), UsageError> {
         let own = self.options().filter_map(|option| Some((option.variable?, option.names[0])));
-        let others = if self.is_slurm() { &[][..] } else { table::VARIABLES };
+        let others = if self.has_own_line() { &[][..] } else { table::VARIABLES };
         for (variable, name) in others.iter().copied().chain(own) {
             let Some(value) = variable_of(self.context.variables, variable) else { continue };
             self.origin = Origin::Variable(variable.to_owned());
@@ -409,7 +415,7 @@ impl<'a> HydraReader<'a> {
             taken.map_err(|error| UsageError::Other { what: format!("{variable}: {error}") })?;
         }
         if let Some(value) =
-            variable_of(self.context.variables, "HYDRA_ENV").filter(|_| !self.is_slurm())
+            variable_of(self.context.variables, "HYDRA_ENV").filter(|_| !self.has_own_line())
         {
             self.origin = Origin::Variable("HYDRA_ENV".to_owned());
             let value = if value == "all" { "all" } else { "none" };
@@ -439,7 +445,12 @@ impl<'a> HydraReader<'a> {
     pub(super) fn join(&mut self, typed: Self) -> Result<(), UsageError> {
         let Self { args, launcher, slots, weak, has_program_file, .. } = typed;
         (self.weak, self.has_program_file) = (weak, has_program_file);
-        self.launcher = launcher.or(self.launcher);
+        // A variable decides about names that launchers share, and between those that share Hydra.
+        let named = self.context.launcher();
+        let is_kept =
+            named == Some(Personality::Hydra) && self.launcher == Some(Personality::Intel);
+        let known = if is_kept { self.launcher } else { named.or(self.launcher) };
+        self.launcher = launcher.or(known);
         self.slots = slots.or(self.slots);
         let RunArgs { given, parts, config, task, tools, .. } = args;
         self.args.tools.extend(tools);
@@ -472,8 +483,13 @@ impl<'a> HydraReader<'a> {
         let launcher = self.launcher.or_else(|| self.context.launcher());
         let weakest: &[(&str, &str)] = match launcher {
             Some(Personality::Slurm) => &[("stdin", "all"), ("env-for", "slurm")],
-            Some(Personality::Hydra) => &[("universe", "endless")],
-            Some(Personality::OpenMpi) => &[("universe", "endless"), ("env-for", "ompi")],
+            Some(Personality::Hydra | Personality::Intel) => &[("universe", "endless")],
+            Some(Personality::OpenMpi | Personality::Jsm) => {
+                &[("universe", "endless"), ("env-for", "ompi")]
+            }
+            Some(Personality::Pals | Personality::Aprun) => {
+                &[("universe", "endless"), ("env-for", "pals")]
+            }
             // Scripts that Open MPI's `mpirun` starts read the rank in its variables.
             None if self.context.name == MPIRUN => &[("universe", "endless"), ("env-for", "ompi")],
             None => &[("universe", "endless")],
@@ -483,9 +499,11 @@ impl<'a> HydraReader<'a> {
         let weakest = weakest.map(|(ours, value)| self.given_option(ours, value.into(), &wrong));
         self.args.weakest = weakest.collect::<Result<_, _>>()?;
         self.args.needs_program = true;
-        if let Task::Info(_) = self.args.task {
-            // '--personality' may follow.
-            self.args.task = Task::Info(self.shown_launcher());
+        // '--personality' may follow.
+        match self.args.task {
+            Task::Info(_) => self.args.task = Task::Info(self.shown_launcher()),
+            Task::LauncherHelp(_) => self.args.task = Task::LauncherHelp(self.shown_launcher()),
+            _ => {}
         }
         let has = |given: &[GivenOption], name| given.iter().any(|one| one.option.name == name);
         // The file of the output takes the errors, too, unless they have their own.
@@ -503,8 +521,8 @@ impl<'a> HydraReader<'a> {
         }
         let slots = self.slots.unwrap_or(Unit::Core);
         self.args.default_ranks = match launcher {
-            Some(Personality::Hydra | Personality::Slurm) => DefaultRanks::One,
             Some(Personality::OpenMpi) => DefaultRanks::Slots(slots),
+            Some(_) => DefaultRanks::One,
             None => DefaultRanks::OfLibrary(slots),
         };
         Ok(self.args)
@@ -540,7 +558,7 @@ impl HydraReader<'_> {
 
 /// Name of an option whose number follows in the same word, as in `-n4`.
 fn with_number(word: &[u8]) -> Option<&'static str> {
-    let mut names = ["np", "n", "N", "c", "ppn", "d"].into_iter();
+    let mut names = ["np", "n", "N", "c", "ppn", "d", "a", "r", "g"].into_iter();
     names.find(|name| {
         let number = word.strip_prefix(name.as_bytes());
         number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
@@ -557,14 +575,15 @@ pub(super) fn unreadable(option: &str, file: &OsStr, error: &io::Error) -> Usage
 pub(super) const FORWARDED: &str = "SIGUSR1,SIGALRM,SIGURG";
 
 /// Names of launchers for `--personality`.
-const PERSONALITIES: [(&str, Personality); 7] = [
+const PERSONALITIES: [(&str, Personality); 8] = [
     ("ompi", Personality::OpenMpi),
     ("ompi5", Personality::OpenMpi),
     ("prte", Personality::OpenMpi),
     ("prrte", Personality::OpenMpi),
     ("hydra", Personality::Hydra),
     ("mpich", Personality::Hydra),
-    ("intel", Personality::Hydra),
+    ("intel", Personality::Intel),
+    ("pals", Personality::Pals),
 ];
 
 /// Separator of programs.

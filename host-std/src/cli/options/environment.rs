@@ -124,7 +124,8 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "set further variables: those of torchrun (torch: MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, \
          LOCAL_RANK and others), those of Slurm's tasks (slurm: SLURM_PROCID, SLURM_LOCALID, SLURM_NTASKS \
          and others), those of Open MPI's mpirun for programs that link no MPI library (ompi: \
-         OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE and others); or several, as torch,slurm",
+         OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE and others), those of PALS (pals: PALS_RANKID, \
+         PALS_LOCAL_RANKID and others); or several, as torch,slurm",
         |settings, value| {
             let mut emulated = EmulatedLaunchers::default();
             for launcher in value.as_bytes().split(|byte| *byte == b',') {
@@ -150,10 +151,11 @@ pub(super) const ROWS: &[OptionSpec] = &[
 ];
 
 /// Launchers for `--env-for`, and their fields.
-const LAUNCHERS: [(&str, EmulatedLauncher); 3] = [
+const LAUNCHERS: [(&str, EmulatedLauncher); 4] = [
     ("torch", |emulated| &mut emulated.torch),
     ("slurm", |emulated| &mut emulated.slurm),
     ("ompi", |emulated| &mut emulated.open_mpi),
+    ("pals", |emulated| &mut emulated.pals),
 ];
 
 type EmulatedLauncher = fn(&mut EmulatedLaunchers) -> &mut bool;

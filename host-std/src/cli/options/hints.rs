@@ -76,7 +76,7 @@ const VALUES: &[(&str, &[&str])] = &[
         ],
     ),
     ("display", &["map"]),
-    ("env-for", &["torch", "slurm", "ompi", "torch,slurm"]),
+    ("env-for", &["torch", "slurm", "ompi", "pals", "torch,slurm"]),
     ("inherit", &["all", "none"]),
     ("on-exit-error", &["kill", "ignore"]),
     ("on-singletons", &["fail", "ignore"]),

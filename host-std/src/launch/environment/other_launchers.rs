@@ -1,5 +1,5 @@
 //! Variables of other launchers, for scripts and programs that read their ranks there (`--env-for`): tasks of
-//! Slurm, and programs in the style of `torchrun`.
+//! Slurm, ranks of PALS, and programs in the style of `torchrun`.
 
 use crate::launch::plan::job::Plan;
 use crate::settings::environment::Rendezvous;
@@ -15,12 +15,9 @@ pub(super) fn slurm_of_plan(plan: &Plan) -> Vec<(&'static str, String)> {
     if !plan.environment.emulated.slurm {
         return Vec::new();
     }
-    let first = plan.placement.ranks.at(0).unwrap_or_default();
-    let hosts = plan.placement.hosts.as_ref();
-    let node = hosts.and_then(|placed| placed.map.node_of(first)).unwrap_or_default();
     let ranks = plan.ranks.to_string();
     vec![
-        ("SLURM_NODEID", node.to_string()),
+        ("SLURM_NODEID", node(plan).to_string()),
         ("SLURM_NTASKS", ranks.clone()),
         ("SLURM_NPROCS", ranks),
     ]
@@ -36,6 +33,42 @@ pub(super) fn slurm_of_rank(
         true => vec![("SLURM_PROCID", rank.to_string()), ("SLURM_LOCALID", local_rank.to_string())],
         false => Vec::new(),
     }
+}
+
+/// Variables of ranks of PALS with the same value in every rank of a node. PALS has files for its own
+/// libraries besides (`PALS_APINFO`, `PALS_SPOOL_DIR`), which do not exist here.
+///
+/// Spec: HPE, *PALS*, `mpiexec(1)`, environment variables of applications.
+pub(super) fn pals_of_plan(plan: &Plan) -> Vec<(&'static str, String)> {
+    match plan.environment.emulated.pals {
+        true => vec![
+            ("PALS_NODEID", node(plan).to_string()),
+            ("PALS_LOCAL_SIZE", plan.local().to_string()),
+            ("PALS_APID", plan.kvsname.clone()),
+        ],
+        false => Vec::new(),
+    }
+}
+
+/// Variables of ranks of PALS that differ from rank to rank.
+pub(super) fn pals_of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static str, String)> {
+    if !plan.environment.emulated.pals {
+        return Vec::new();
+    }
+    let binding = plan.placement.binding.as_ref();
+    let depth = binding.map_or(1, |binding| binding.of(local_rank).len());
+    vec![
+        ("PALS_RANKID", rank.to_string()),
+        ("PALS_LOCAL_RANKID", local_rank.to_string()),
+        ("PALS_DEPTH", depth.to_string()),
+    ]
+}
+
+/// Number of this node in the job.
+fn node(plan: &Plan) -> u32 {
+    let first = plan.placement.ranks.at(0).unwrap_or_default();
+    let hosts = plan.placement.hosts.as_ref();
+    hosts.and_then(|placed| placed.map.node_of(first)).unwrap_or_default()
 }
 
 impl Rendezvous {
@@ -119,7 +152,7 @@ fn rendezvous(plan: &Plan) -> Option<&Rendezvous> {
 mod tests {
     use super::*;
     use crate::launch::plan::job::tests::plan;
-    use pmi_host_base::variables::SLURM;
+    use pmi_host_base::variables::{PALS, SLURM};
 
     #[test]
     fn variables_of_tasks_are_in_the_table() {
@@ -131,6 +164,21 @@ mod tests {
         assert_eq!(all.len(), SLURM.len());
         assert!(SLURM.iter().all(|entry| all.iter().any(|(name, _)| *name == entry.name)));
         assert!(all.contains(&("SLURM_PROCID", "2".to_owned())));
+    }
+
+    #[test]
+    fn variables_of_pals_are_in_the_table() {
+        let mut plan = plan(&[("./a", 3)]);
+        assert!(pals_of_plan(&plan).is_empty() && pals_of_rank(&plan, 1, 1).is_empty());
+        plan.environment.emulated.pals = true;
+        let all: Vec<_> =
+            pals_of_plan(&plan).into_iter().chain(pals_of_rank(&plan, 2, 1)).collect();
+        assert_eq!(all.len(), PALS.len());
+        assert!(PALS.iter().all(|entry| all.iter().any(|(name, _)| *name == entry.name)));
+        for (name, value) in [("PALS_RANKID", "2"), ("PALS_LOCAL_RANKID", "1"), ("PALS_DEPTH", "1")]
+        {
+            assert!(all.contains(&(name, value.to_owned())), "{name}: {all:?}");
+        }
     }
 
     #[test]

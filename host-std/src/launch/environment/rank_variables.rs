@@ -1,7 +1,9 @@
 //! Variables by which ranks find their servers and their places: the last layer of their environment.
 //! Differences between that and the environment of the launcher, with reasons.
 
-use super::other_launchers::{slurm_of_plan, slurm_of_rank, torch_of_plan, torch_of_rank};
+use super::other_launchers::{
+    pals_of_plan, pals_of_rank, slurm_of_plan, slurm_of_rank, torch_of_plan, torch_of_rank,
+};
 use super::pmix;
 use super::sharing;
 use crate::launch::plan::job::{App, Endpoint, Plan};
@@ -57,6 +59,7 @@ pub(crate) fn of_part(plan: &Plan, number: usize, fd: u32) -> Vec<(&'static str,
     let pmix = pmix.chain(open_mpi.into_iter().flatten());
     let sharing = sharing::of_plan(plan, &offer);
     let others = torch_of_plan(plan).into_iter().chain(slurm_of_plan(plan));
+    let others = others.chain(pals_of_plan(plan));
     pmi.chain(pmix).chain(mpich).chain(sharing).chain(others).collect()
 }
 
@@ -77,6 +80,7 @@ pub(crate) fn of_rank(
     let pmix = pmix.chain(open_mpi.into_iter().flatten());
     let others = torch_of_rank(plan, rank, local_rank).into_iter();
     let others = others.chain(slurm_of_rank(plan, rank, local_rank));
+    let others = others.chain(pals_of_rank(plan, rank, local_rank));
     let others = others.filter(|(name, _)| !gives_way(name, |other| program.has(other)));
     pmi.chain(endpoint).chain(pmix).chain(others).collect()
 }
@@ -173,7 +177,7 @@ pub(crate) fn changes(
 
 /// Reason for the value of a variable.
 fn why_set(name: &OsStr, owner: Owner) -> &'static str {
-    let tables = variables::TORCH.iter().chain(variables::SLURM);
+    let tables = variables::TORCH.iter().chain(variables::SLURM).chain(variables::PALS);
     match owner {
         Owner::User => "as requested",
         _ => tables

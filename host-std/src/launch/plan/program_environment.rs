@@ -199,6 +199,7 @@ fn is_emulated(name: &OsString, all: &Environment) -> bool {
     let is_of = |table: &[variables::VariableRule]| table.iter().any(|entry| name == entry.name);
     (all.rendezvous.is_some() && is_of(variables::TORCH))
         || (all.emulated.slurm && is_of(variables::SLURM))
+        || (all.emulated.pals && is_of(variables::PALS))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 //! belongs to the whole process is set for the whole batch: its directory and its limit on open files. A
 //! binding belongs to a thread.
 
-use super::child_start::ChildFiles;
+use super::child_start::{ChildError, ChildFiles};
 use super::exec_stop;
 use super::script;
 use super::session::{Session, SpawnAttributes, StartMethod};
@@ -27,6 +27,7 @@ use nix::spawn::{PosixSpawnFileActions, posix_spawn};
 use nix::sys::signal::SigSet;
 use nix::sys::stat::Mode;
 use pmi_host_os::clock;
+use pmi_host_os::refusal;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -254,30 +255,39 @@ impl Batch {
         let environment: Vec<&CStr> =
             environment.iter().chain(&rank.environment).map(CString::as_c_str).collect();
         let files = rank.streams.files(&rank.link, self.link);
-        let start =
-            |path: &CStr, words: &[CString]| match self.attributes.of(rank.session, rank.hold) {
-                StartMethod::Direct(child) => {
-                    let words = words.iter().map(CString::as_c_str);
-                    child.start(path, words, environment.iter().copied(), &files)
-                }
-                StartMethod::Trampoline(attributes, stops) => {
-                    let words = trampoline::words(&stops, rank.hold, path, words);
-                    let actions = actions(&files);
-                    let path = trampoline::PROGRAM;
-                    actions
-                        .and_then(|actions| {
-                            posix_spawn(path, &actions, attributes, &words, &environment)
-                        })
-                        .map_err(|error| Errno::from_raw_os_error(error as i32))
-                }
-            };
+        let start = |path: &CStr, words: &[CString]| match self
+            .attributes
+            .of(rank.session, rank.hold)
+        {
+            StartMethod::Direct(child) => {
+                let words = words.iter().map(CString::as_c_str);
+                child.start(path, words, environment.iter().copied(), &files)
+            }
+            StartMethod::Trampoline(attributes, stops) => {
+                let words = trampoline::words(&stops, rank.hold, path, words);
+                let actions = actions(&files);
+                let path = trampoline::PROGRAM;
+                actions
+                    .and_then(|actions| {
+                        posix_spawn(path, &actions, attributes, &words, &environment)
+                    })
+                    .map_err(|error| ChildError::Program(Errno::from_raw_os_error(error as i32)))
+            }
+        };
+        let explain = |error, path| match error {
+            ChildError::Process(error) if refusal::is_refusal(error) => {
+                refusal::of_call("clone", error)
+            }
+            ChildError::Process(error) | ChildError::Program(error) => explained(error, path, host),
+        };
         let start = || match start(path, words) {
-            Err(Errno::NOEXEC) => match script::by_shell(path, words) {
-                Some(words) => start(script::SHELL, &words)
-                    .map_err(|error| explained(error, script::SHELL, host)),
+            Err(ChildError::Program(Errno::NOEXEC)) => match script::by_shell(path, words) {
+                Some(words) => {
+                    start(script::SHELL, &words).map_err(|error| explain(error, script::SHELL))
+                }
                 None => Err(explained(Errno::NOEXEC, path, host)),
             },
-            started => started.map_err(|error| explained(error, path, host)),
+            started => started.map_err(|error| explain(error, path)),
         };
         let pid = match binding {
             Some(binding) => binding.during(rank.local_rank, start),

@@ -60,12 +60,21 @@ struct Child<'a> {
     failure: AtomicI32,
 }
 
+/// Why no program was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChildError {
+    /// There is no process.
+    Process(Errno),
+    /// The process could not execute the program.
+    Program(Errno),
+}
+
 impl ChildStart {
     /// Starts the program at `path`.
     ///
     /// # Errors
     ///
-    /// Those of the system, also those of the exec.
+    /// That of the clone, or of a call of the child, the exec among them.
     #[allow(unsafe_code, reason = "a process is made by clone alone")]
     pub(super) fn start<'a>(
         &self,
@@ -73,7 +82,7 @@ impl ChildStart {
         words: impl Iterator<Item = &'a CStr>,
         environment: impl Iterator<Item = &'a CStr>,
         files: &ChildFiles<'_>,
-    ) -> Result<Pid, Errno> {
+    ) -> Result<Pid, ChildError> {
         let pointers = |texts: &mut dyn Iterator<Item = &'a CStr>| -> Vec<*const c_char> {
             texts.map(CStr::as_ptr).chain([ptr::null()]).collect()
         };
@@ -84,7 +93,8 @@ impl ChildStart {
         let child = Child { path, words, environment, files, start: self, failure };
         let mut stack = Box::<[u8]>::new_uninit_slice(STACK_BYTES);
         // A handler of the launcher must not run in the child, which has its memory.
-        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(errno)?;
+        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        let mask = mask.map_err(|error| ChildError::Process(errno(error)))?;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         let argument = ptr::from_ref(&child).cast_mut().cast();
         // SAFETY: the child has a stack of its own, which grows down from an aligned end, and this thread
@@ -97,13 +107,13 @@ impl ChildStart {
         };
         let pid = nix::errno::Errno::result(pid).map(Pid::from_raw);
         let restored = mask.thread_set_mask();
-        let pid = pid.map_err(errno)?;
-        restored.map_err(errno)?;
+        let pid = pid.map_err(|error| ChildError::Process(errno(error)))?;
+        restored.map_err(|error| ChildError::Process(errno(error)))?;
         match child.failure.load(Ordering::Relaxed) {
             0 => Ok(pid),
             code => {
                 let _ = waitpid(rustix::process::Pid::from_raw(pid.as_raw()), WaitOptions::empty());
-                Err(Errno::from_raw_os_error(code))
+                Err(ChildError::Program(Errno::from_raw_os_error(code)))
             }
         }
     }
@@ -128,7 +138,9 @@ impl Child<'_> {
         // take pointers to texts and lists that end with a null and outlive the call.
         unsafe {
             let leads = match start.leads {
-                Leads::Session => libc::setsid(),
+                // A group is enough to end it, where a sandbox refuses sessions.
+                Leads::Session if libc::setsid() >= 0 => 0,
+                Leads::Session => libc::setpgid(0, 0),
                 Leads::Group { .. } => libc::setpgid(0, 0),
             };
             if leads < 0 {
@@ -252,11 +264,14 @@ mod tests {
         let fails = |path: &CStr, files: ChildFiles<'_>| {
             start(Leads::Session).start(path, none(), none(), &files).unwrap_err()
         };
-        assert_eq!(fails(c"/nonexistent/program", ChildFiles::default()), Errno::NOENT);
+        let program = |error| ChildError::Program(error);
+        assert_eq!(fails(c"/nonexistent/program", ChildFiles::default()), program(Errno::NOENT));
         let descriptors = vec![(-1, 1)];
-        assert_eq!(fails(c"/bin/true", ChildFiles { terminal: None, descriptors }), Errno::BADF);
+        let files = ChildFiles { terminal: None, descriptors };
+        assert_eq!(fails(c"/bin/true", files), program(Errno::BADF));
         let terminal = Some(c"/no/such/terminal");
-        assert_eq!(fails(c"/bin/true", ChildFiles { terminal, descriptors: vec![] }), Errno::NOENT);
+        let files = ChildFiles { terminal, descriptors: vec![] };
+        assert_eq!(fails(c"/bin/true", files), program(Errno::NOENT));
     }
 
     #[test]

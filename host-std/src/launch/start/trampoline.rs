@@ -27,6 +27,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{execv, getpgrp, getpid};
 use pmi_host_base::exit::complain;
+use pmi_host_os::host_name;
 use signal_hook::consts::SIGPIPE;
 use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsString};
@@ -100,7 +101,7 @@ fn become_program(stops: &CStr, path: &CStr, words: &[CString]) -> io::Result<In
         other => other,
     };
     error.map_err(|error| {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = host_name::own();
         explained(rustix::io::Errno::from_raw_os_error(error as i32), path, &host)
     })
 }

@@ -1,0 +1,33 @@
+//! Options of `aprun`, as HPE's PALS and Cray's ALPS have it.
+//!
+//! Spec: `aprun(1)`.
+
+use super::policies::{cpu_bind, depth};
+use super::table::HydraEffect::{
+    Help, HostFile, Info, OfAllocation, Only, Options, Own, Refused, Whole,
+};
+use super::table::{HydraOption, flag, pair, same, word};
+
+/// `aprun`'s options.
+pub(crate) const OPTIONS: &[HydraOption] = &[
+    word(&["n", "pes"], Own("ranks", same)),
+    word(&["N", "pes-per-node"], Whole("ppn", same)),
+    word(&["d", "cpus-per-pe"], Whole("bind-to", depth)).note("hardware threads of a rank"),
+    word(&["cc", "cpu-binding"], Options("--bind-to", cpu_bind))
+        .note("`none`, `core`, `numa`, `depth`, `thread`"),
+    word(&["L", "node-list"], Whole("hosts", same)),
+    word(&["l", "node-list-file"], HostFile),
+    pair(&["e", "environment-override"], Own("env", same)),
+    word(&["wdir"], Own("wdir", same)),
+    flag(&["b", "bypass-app-transfer", "q", "quiet", "cpu-binding-all"], Only(&[""], ""))
+        .note("programs are not sent, and the launcher reports faults and nothing else"),
+    word(&["j", "cpus-per-cu"], Only(&["0", "1"], "'-d' assigns hardware threads to a rank")),
+    word(&["a", "architecture", "m", "memory-per-pe", "p", "protection-domain"], OfAllocation),
+    word(
+        &["S", "pes-per-numa-node", "sn", "numa-nodes-per-node", "sl", "numa-node-list"],
+        Refused("'-cc' binds ranks; leave it out"),
+    ),
+    word(&["t", "cpu-time-limit"], Refused("'--timeout' limits the time of the run")),
+    flag(&["V", "version"], Info),
+    flag(&["h", "help"], Help),
+];

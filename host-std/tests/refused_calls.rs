@@ -6,6 +6,7 @@ use nix::libc;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 /// A call by name and number.
@@ -83,6 +84,8 @@ const NAMED: &[Call] = calls![
 const NAMED_BY_RANKS: &[Call] =
     calls![getsockopt => SYS_getsockopt, sendto => SYS_sendto, recvfrom => SYS_recvfrom];
 
+const RUN: &[&str] = &["run"];
+
 /// Answers of most filters, and of a kernel that does not have a call.
 const ANSWERS: [i32; 2] = [libc::EPERM, libc::ENOSYS];
 
@@ -97,92 +100,135 @@ fn ran(error: i32, calls: &[libc::c_long], words: &[&str]) -> Ran {
     run(&mut denied)
 }
 
-/// A word of the ranks of this process that are to be killed.
-fn mark() -> String {
-    format!("10000.{}", std::process::id())
+/// Jobs of one test, and the words of the command that runs them.
+struct Jobs {
+    run: &'static [&'static str],
+    /// A word of the ranks that are to be killed.
+    mark: String,
 }
 
-/// What is wrong with jobs where these calls are answered with `error`; `name` is in the sentence.
-fn faults(name: &str, error: i32, calls: &[libc::c_long], outcome: Outcome) -> Vec<String> {
-    let failing = format!("[ $PMI_RANK = 1 ] && exit 5; exec sleep {}", mark());
-    let demo = ran(error, calls, &["run", "-n", "2"]);
-    let shell = ran(error, calls, &["run", "-n", "2", "sh", "-c", "echo $PMI_RANK"]);
-    let failed = ran(error, calls, &["run", "-n", "2", "sh", "-c", &failing]);
-    let is_named = |ran: &Ran| {
-        let sentence = format!("the system refuses {name} (");
-        ran.code != 0 && ran.err.contains(&sentence) && ran.err.contains("has to permit it")
-    };
-    let mut lines = shell.lines();
-    lines.sort_unstable();
-    let works = [
-        demo.code == 0 && demo.err.is_empty(),
-        shell.code == 0 && shell.err.is_empty() && lines == ["0", "1"],
-        failed.code == 5
-            && failed.err.contains("rank 1 of 2")
-            && failed.err.contains("exited with code 5"),
-    ];
-    let is_right = match outcome {
-        Outcome::Works => works == [true; 3],
-        Outcome::Named => [&demo, &shell, &failed].into_iter().all(is_named),
-        Outcome::NamedByRanks => is_named(&demo) && works[1..] == [true; 2],
-    };
-    match is_right {
-        true => Vec::new(),
-        false => vec![format!("{name}, error {error}, {outcome:?}: {demo:?} {shell:?} {failed:?}")],
+impl Jobs {
+    fn new(run: &'static [&'static str]) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { run, mark: format!("1000{number}.{}", std::process::id()) }
     }
-}
 
-/// Checks each of `calls` with both answers, a few at a time.
-#[track_caller]
-fn each(calls: &'static [Call], outcome: Outcome) {
-    let cases = calls.iter().flat_map(|call| ANSWERS.map(|error| (call, error)));
-    let (cases, wrong) = (Mutex::new(cases), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                loop {
-                    let next = cases.lock().unwrap().next();
-                    let Some((call, error)) = next else { return };
-                    let found = faults(call.name, error, &[call.number], outcome);
-                    wrong.lock().unwrap().extend(found);
-                }
-            });
+    /// Script of a job in which rank 1 fails and the other is killed.
+    fn failing(&self) -> String {
+        format!("[ $PMI_RANK = 1 ] && exit 5; exec sleep {}", self.mark)
+    }
+
+    /// What is wrong with jobs where these calls are answered with `error`; `name` is in the sentence.
+    fn faults(
+        &self,
+        name: &str,
+        error: i32,
+        calls: &[libc::c_long],
+        outcome: Outcome,
+    ) -> Vec<String> {
+        let ran = |error, calls, words: &[&str]| ran(error, calls, &[self.run, words].concat());
+        let failing = self.failing();
+        let demo = ran(error, calls, &["-n", "2"]);
+        let shell = ran(error, calls, &["-n", "2", "sh", "-c", "echo $PMI_RANK"]);
+        let failed = ran(error, calls, &["-n", "2", "sh", "-c", &failing]);
+        let is_named = |ran: &Ran| {
+            let sentence = format!("the system refuses {name} (");
+            ran.code != 0 && ran.err.contains(&sentence) && ran.err.contains("has to permit it")
+        };
+        let mut lines = shell.lines();
+        lines.sort_unstable();
+        let works = [
+            demo.code == 0 && demo.err.is_empty(),
+            shell.code == 0 && shell.err.is_empty() && lines == ["0", "1"],
+            failed.code == 5
+                && failed.err.contains("rank 1 of 2")
+                && failed.err.contains("exited with code 5"),
+        ];
+        let is_right = match outcome {
+            Outcome::Works => works == [true; 3],
+            Outcome::Named => [&demo, &shell, &failed].into_iter().all(is_named),
+            Outcome::NamedByRanks => is_named(&demo) && works[1..] == [true; 2],
+        };
+        match is_right {
+            true => Vec::new(),
+            false => {
+                vec![format!("{name}, error {error}, {outcome:?}: {demo:?} {shell:?} {failed:?}")]
+            }
         }
-    });
-    let wrong = wrong.into_inner().unwrap();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    nothing_is_left();
-}
+    }
 
-/// Checks that no rank that was to be killed is alive.
-#[track_caller]
-fn nothing_is_left() {
-    let is_marked = |pid: &str| {
-        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&words).contains(&format!("sleep\0{}", mark()))
-    };
-    let entries = fs::read_dir("/proc").unwrap();
-    let names = entries.filter_map(|entry| entry.unwrap().file_name().into_string().ok());
-    let left: Vec<String> = names.filter(|name| is_marked(name)).collect();
-    assert!(left.is_empty(), "processes are left: {left:?}");
+    /// Checks each of `calls` with both answers, a few at a time.
+    #[track_caller]
+    fn each(&self, calls: &'static [Call], outcome: Outcome) {
+        let cases = calls.iter().flat_map(|call| ANSWERS.map(|error| (call, error)));
+        let (cases, wrong) = (Mutex::new(cases), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    loop {
+                        let next = cases.lock().unwrap().next();
+                        let Some((call, error)) = next else { return };
+                        let found = self.faults(call.name, error, &[call.number], outcome);
+                        wrong.lock().unwrap().extend(found);
+                    }
+                });
+            }
+        });
+        let wrong = wrong.into_inner().unwrap();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        self.leave_nothing();
+    }
+
+    /// Checks that no rank that was to be killed is alive.
+    #[track_caller]
+    fn leave_nothing(&self) {
+        let is_marked = |pid: &str| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&words).contains(&format!("sleep\0{}", self.mark))
+        };
+        let entries = fs::read_dir("/proc").unwrap();
+        let names = entries.filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+        let left: Vec<String> = names.filter(|name| is_marked(name)).collect();
+        assert!(left.is_empty(), "processes are left: {left:?}");
+    }
 }
 
 // Coverage: CALL-1, CALL-2, CALL-3, CALL-4, CALL-5, CALL-6, CALL-7, CALL-8, CALL-9, CALL-10
 #[test]
 fn jobs_run_and_fail_as_always_where_one_call_is_refused() {
-    each(WORK, Outcome::Works);
+    Jobs::new(RUN).each(WORK, Outcome::Works);
 }
 
 // Coverage: CALL-11, CALL-12, CALL-13
 #[test]
 fn call_without_which_there_is_no_job_is_named() {
-    each(NAMED, Outcome::Named);
+    Jobs::new(RUN).each(NAMED, Outcome::Named);
 }
 
 // Coverage: CALL-14
 #[test]
 fn call_without_which_no_client_works_is_named_by_ranks() {
-    each(NAMED_BY_RANKS, Outcome::NamedByRanks);
+    Jobs::new(RUN).each(NAMED_BY_RANKS, Outcome::NamedByRanks);
+}
+
+// Coverage: CALL-16
+#[test]
+fn call_that_node_servers_need_is_named_or_replaced() {
+    let local = Jobs::new(&["run", "--starter", "local:2"]);
+    let mut wrong = local.faults("setsid", libc::ENOSYS, &[libc::SYS_setsid], Outcome::Works);
+    let clone3 = [libc::SYS_clone3];
+    wrong.extend(local.faults("clone3", libc::EPERM, &clone3, Outcome::Named));
+    let calls: &[Call] = calls![
+        socket => SYS_socket, bind => SYS_bind, connect => SYS_connect, readlink => SYS_readlink,
+        getrandom => SYS_getrandom, sendto => SYS_sendto, recvfrom => SYS_recvfrom, pipe2 => SYS_pipe2,
+    ];
+    for call in calls {
+        let found = local.faults(call.name, libc::EPERM, &[call.number], Outcome::Named);
+        wrong.extend(found);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    local.leave_nothing();
 }
 
 // Coverage: CALL-15
@@ -197,6 +243,7 @@ fn refusal_of_a_call_that_every_program_needs_ends_the_launcher() {
 // Coverage: SANDBOX-1, SANDBOX-2
 #[test]
 fn jobs_run_and_fail_as_always_without_the_calls_that_a_sandbox_lacks() {
+    let jobs = Jobs::new(RUN);
     // gVisor's table for amd64: calls without an implementation.
     let gvisor = [
         libc::SYS_vmsplice,
@@ -219,16 +266,17 @@ fn jobs_run_and_fail_as_always_without_the_calls_that_a_sandbox_lacks() {
     // WSL 1 has the calls of Linux 4.4, of which mlock2 is the last.
     let wsl: Vec<libc::c_long> = (libc::SYS_mlock2 + 1..=334).chain(424..=462).collect();
     for (name, calls) in [("gVisor", gvisor), ("WSL 1", wsl)] {
-        let faults = faults(name, libc::ENOSYS, &calls, Outcome::Works);
+        let faults = jobs.faults(name, libc::ENOSYS, &calls, Outcome::Works);
         assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
-    nothing_is_left();
+    jobs.leave_nothing();
 }
 
 /// Runs the jobs with a script in front, which may use root's rights.
 #[track_caller]
 fn within(before: &[&str], script: &str) {
-    let failing = format!("[ $PMI_RANK = 1 ] && exit 5; exec sleep {}", mark());
+    let jobs = Jobs::new(RUN);
+    let failing = jobs.failing();
     for (words, code) in [
         (&["run", "-n", "2"][..], 0),
         (&["run", "-n", "2", "sh", "-c", "echo $PMI_RANK"], 0),
@@ -247,7 +295,7 @@ fn within(before: &[&str], script: &str) {
             ran.says(&["rank 1 of 2", "exited with code 5"]);
         }
     }
-    nothing_is_left();
+    jobs.leave_nothing();
 }
 
 /// True for root, who alone can make name spaces everywhere.

@@ -6,6 +6,7 @@ use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::SockaddrStorage;
 use pmi_host_os::admission::Policy;
 use pmi_host_os::admission::gate::TcpGate;
+use pmi_host_os::refusal;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
@@ -94,7 +95,8 @@ pub(super) fn bind(address: IpAddr, ports: Option<PortRange>) -> Result<TcpGate,
     let open = |port| TcpGate::open((address, port).into(), Policy::Secret);
     let Some(range) = ports else {
         return open(0).map_err(|error| {
-            format!("no port at {address} can be opened for node servers ({error})")
+            let why = refusal::words(&error);
+            format!("no port at {address} can be opened for node servers ({why})")
         });
     };
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);

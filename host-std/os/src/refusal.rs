@@ -9,10 +9,11 @@ use rustix::fd::OwnedFd;
 use rustix::io::{Errno, fcntl_getfd, ioctl_fionbio};
 use rustix::net::sockopt::{set_socket_reuseaddr, socket_type};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, getsockname, listen, recv,
-    send, socket, socketpair,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, accept_with, bind, connect,
+    getpeername, getsockname, listen, recv, send, socket, socketpair,
 };
 use rustix::process::{WaitId, WaitIdOptions, getpid, waitid};
+use rustix::rand::GetRandomFlags;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::process::Command;
@@ -57,7 +58,6 @@ fn sentence(name: &str, error: &io::Error) -> String {
 type Call = fn() -> Result<(), Errno>;
 
 /// Calls without which no job runs; what one needs stands in front of it.
-#[expect(clippy::disallowed_methods, reason = "listens, and accepts nobody")]
 const CALLS: &[(&str, Call)] = &[
     ("pipe2", || pipe().map(drop)),
     ("dup2", || {
@@ -70,7 +70,7 @@ const CALLS: &[(&str, Call)] = &[
     ("setsockopt", || set_socket_reuseaddr(inet()?, true)),
     ("getsockopt", || socket_type(inet()?).map(drop)),
     ("bind", || bound().map(drop)),
-    ("listen", || listen(bound()?, 1)),
+    ("listen", || listening().map(drop)),
     ("getsockname", || getsockname(bound()?).map(drop)),
     ("sendto", || send(pair()?.0, &[0], SendFlags::NOSIGNAL).map(drop)),
     ("recvfrom", || {
@@ -93,13 +93,14 @@ const CALLS: &[(&str, Call)] = &[
             other => other.map(drop),
         }
     }),
-    ("clone", || {
-        let started = Command::new("/dev/null/none").spawn();
-        match started.as_ref().map_err(Errno::from_io_error) {
-            Err(Some(errno)) if is_refusal(errno) => Err(errno),
-            _ => Ok(()),
-        }
-    }),
+    // The C library goes on to the older call only where the newer one does not exist.
+    ("clone3", || spawn().or_else(|error| if error == Errno::PERM { Err(error) } else { Ok(()) })),
+    ("clone", spawn),
+    ("getrandom", || rustix::rand::getrandom(&mut [0; 1], GetRandomFlags::empty()).map(drop)),
+    ("readlink", || refusal_of(std::fs::read_link("/proc/self/exe"))),
+    ("connect", || connected().map(drop)),
+    ("accept4", || accept_with(connected()?.1, SocketFlags::CLOEXEC).map(drop)),
+    ("getpeername", || getpeername(connected()?.0).map(drop)),
 ];
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
@@ -118,6 +119,32 @@ fn bound() -> Result<OwnedFd, Errno> {
     let socket = inet()?;
     bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
     Ok(socket)
+}
+
+/// A connection that nobody has accepted, and its listener.
+fn connected() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let there = listening()?;
+    let here = inet()?;
+    connect(&here, &getsockname(&there)?)?;
+    Ok((here, there))
+}
+
+#[expect(clippy::disallowed_methods, reason = "for one connection, of this process")]
+fn listening() -> Result<OwnedFd, Errno> {
+    let socket = bound()?;
+    listen(&socket, 1)?;
+    Ok(socket)
+}
+
+/// Starts a program that does not exist.
+fn spawn() -> Result<(), Errno> {
+    refusal_of(Command::new("/dev/null/none").spawn())
+}
+
+/// The error of a sandbox, of a call that may fail for other reasons.
+fn refusal_of<T>(result: io::Result<T>) -> Result<(), Errno> {
+    let error = result.err().as_ref().and_then(Errno::from_io_error);
+    error.filter(|error| is_refusal(*error)).map_or(Ok(()), Err)
 }
 
 fn set() -> Result<OwnedFd, Errno> {

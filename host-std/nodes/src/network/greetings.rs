@@ -10,6 +10,7 @@ use pmi_core::time::Duration;
 use pmi_host_os::host_name;
 use pmi_host_os::listen::Listener;
 use pmi_host_os::poller::{Poller, Token};
+use pmi_host_os::refusal;
 use pmi_tree::{NodeId, TreeConfig, TreeNode};
 use std::io;
 
@@ -20,7 +21,8 @@ impl Network {
             let NetworkSide::Node(side) = &mut self.side else { return Ok(()) };
             if !side.route.turn() {
                 let (failures, remedy) = (side.failures.join("; "), side.route.remedy());
-                let why = format!("the head of the run cannot be reached: {failures}{remedy}");
+                let why = refusal::refused().unwrap_or_else(|| format!("{failures}{remedy}"));
+                let why = format!("the head of the run cannot be reached: {why}");
                 self.events.push_back(NetworkEvent::HeadLost { why });
                 return Ok(());
             }

@@ -22,6 +22,7 @@ use pmi_host_os::cleanup::guard::Guard;
 use pmi_host_os::clock;
 use pmi_host_os::descriptors::{DescriptorLimit, FdBudget};
 use pmi_host_os::poller::{Poller, Token};
+use pmi_host_os::refusal;
 use progress::{FailedStarts, PresentNodes, StartProgress};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -120,7 +121,9 @@ impl NodeServers {
             hosts.iter().filter(|host| !host.is_here).map(|host| host.name.as_str()).collect();
         let addresses = HeadAddresses::find(settings.interface.as_deref(), &remote)?;
         let listener = addresses::bind(addresses.bind, settings.ports)?;
-        let cannot = |error: io::Error| format!("node servers cannot be started ({error})");
+        let cannot = |error: io::Error| {
+            format!("node servers cannot be started ({})", refusal::words(&error))
+        };
         let port = listener.address.port();
         let to: Vec<SocketAddr> =
             addresses.reachable.iter().map(|address| SocketAddr::new(*address, port)).collect();

@@ -2,6 +2,7 @@
 
 use super::StarterCommand;
 use super::table::is_option_of_srun;
+use nix::errno::Errno;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::signal::{SigSet, Signal as NixSignal};
 use rustix::fd::{AsFd, AsRawFd};
@@ -56,7 +57,13 @@ impl StarterChild {
         let signals =
             PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
         attributes.set_flags(signals | SETSID)?;
-        let pid = posix_spawn(program.as_c_str(), &actions, &attributes, &words, &variables)?;
+        let mut pid = posix_spawn(program.as_c_str(), &actions, &attributes, &words, &variables);
+        if matches!(pid, Err(Errno::EPERM | Errno::ENOSYS)) {
+            // Where a sandbox refuses sessions, a group is enough to end it.
+            attributes.set_flags(signals | PosixSpawnFlags::POSIX_SPAWN_SETPGROUP)?;
+            pid = posix_spawn(program.as_c_str(), &actions, &attributes, &words, &variables);
+        }
+        let pid = pid?;
         let pid = Pid::from_raw(pid.as_raw()).ok_or(ErrorKind::NotFound)?;
         Ok(Self { pid })
     }

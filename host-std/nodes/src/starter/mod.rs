@@ -140,7 +140,7 @@ fn not_executed(program: &str, error: &io::Error) -> String {
             "'{program}' is missing on {host}; install it, or take another starter by '--starter' or \
              '--starter-cmd'"
         ),
-        _ => format!("'{program}' cannot be executed ({error})"),
+        _ => format!("'{program}' cannot be executed ({})", pmi_host_os::refusal::words(error)),
     }
 }
 
@@ -514,7 +514,10 @@ pub(crate) fn node_words(
     settings: &NodeSettings,
 ) -> Result<Vec<String>, String> {
     let own = std::env::current_exe().map_err(|error| {
-        format!("the path of this pmi-host, which hosts need, cannot be read ({error})")
+        format!(
+            "the path of this pmi-host, which hosts need, cannot be read ({})",
+            pmi_host_os::refusal::words(&error)
+        )
     })?;
     let own = own.into_os_string().into_string().map_err(|path: OsString| {
         format!("the path '{}' of this pmi-host is not UTF-8; move it", path.display())

@@ -6,7 +6,7 @@
 //! host_item   one word: name, address, range of names, with its number of ranks
 //! host_file   files of Hydra, Open MPI, PBS, LSF
 //! host_range  bracket expressions: n[001-128,130]
-//! allocation  hosts of Slurm, PBS, Cobalt, LSF, Grid Engine and Flux
+//! allocation  hosts of Slurm, PBS, Cobalt, LSF, Grid Engine, OAR and Flux
 //! fill        ranks on hosts, in the order of slots or of nodes
 //! rank_map    explicit map of ranks to hosts
 //! spawned     ranks of spawned jobs on the nodes of a run

@@ -212,13 +212,13 @@ pub(crate) fn info(launcher: Personality, host: &str) -> String {
         Personality::OpenMpi => format!("mpirun (Open MPI) 4.1.4 {own}"),
         Personality::Slurm => format!("slurm 22.05.8 {own}"),
         Personality::Pals => format!("mpiexec version 1.8.0 {own}"),
-        Personality::Aprun => format!("aprun version 1.8.0 {own}"),
+        Personality::Aprun => format!("aprun {own}"),
         Personality::Jsm => format!("jsrun {own}"),
     };
     format!(
         "{start}\n\x20   starts ranks on:      this \
          node ({host}), and hosts of '-hosts', '-f' or a batch system\n\x20   batch systems:        \
-         Slurm, Flux, PBS, LSF, Grid Engine, Cobalt\n\x20   node servers by:      {}, or any \
+         Slurm, Flux, PBS, LSF, OAR, Grid Engine, Cobalt\n\x20   node servers by:      {}, or any \
          command ('--starter-cmd')\n\x20   protocols:            PMI-1, PMI-2, \
          PMIx\n\x20   topology:             from the system itself\n",
         STARTERS.join(", ")

@@ -63,7 +63,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
         .of_part(),
     Hosts.switch(
         "allocation",
-        "use the hosts that Slurm, Flux, PBS, LSF, Grid Engine or Cobalt has allocated (mpiexec does by \
+        "use the hosts that Slurm, Flux, PBS, LSF, OAR, Grid Engine or Cobalt has allocated (mpiexec does by \
          default)",
         |settings, on| settings.hosts.allocation = on,
         |settings| settings.hosts.allocation,

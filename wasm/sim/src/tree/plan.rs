@@ -61,7 +61,7 @@ pub enum TreeFault {
     Cut(NodeId),
     /// The connection of a node to its parent is silent from now on.
     Mute(NodeId),
-    /// The process of a node is stopped for [`FREEZE`], and its host goes on to answer.
+    /// The process of a node is stopped for 12 seconds, and its host goes on to answer.
     Freeze(NodeId),
 }
 

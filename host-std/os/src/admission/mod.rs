@@ -129,6 +129,7 @@ mod tests {
         assert!(matches!(judged, Admission::Admitted(Some(_))), "{judged:?}");
         // The kernel names root as the user of a socket that no process holds.
         drop(ours);
+        peer::tests::wait_until_closed([from, to]);
         assert_eq!(Policy::Owner.judge(&near, (from, to)), Admission::Gone);
         assert_eq!(Policy::of(true).judge(&near, (from, to)), Admission::Admitted(None));
     }

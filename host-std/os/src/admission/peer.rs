@@ -203,9 +203,10 @@ const INODE_AT: usize = HEADER_BYTES + 68;
 const PROCESSES_MAX: usize = 1 << 12;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
 
     #[test]
     fn kernel_knows_the_socket_at_the_other_end() {
@@ -226,11 +227,20 @@ mod tests {
             assert!(!is_of_rank(own, Socket { inode: 1, ..found }, &[]));
             // The kernel reports a socket that its process has closed as one of root.
             drop(caller);
-            assert_eq!(socket(from, to).unwrap(), None);
+            wait_until_closed([from, to]);
             drop(accepted);
-            assert_eq!(socket(to, from).unwrap(), None);
+            wait_until_closed([to, from]);
             let none = SocketAddr::new(to.ip(), 1);
             assert!(matches!(query([none, none]), Ok(None) | Err(_)));
+        }
+    }
+
+    /// Waits until nobody has a socket: a process that another test is just starting holds those of this one.
+    pub(in crate::admission) fn wait_until_closed([from, to]: [SocketAddr; 2]) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while socket(from, to).unwrap().is_some() {
+            assert!(Instant::now() < until, "the socket at {from} is left");
+            std::thread::yield_now();
         }
     }
 

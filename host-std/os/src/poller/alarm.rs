@@ -87,13 +87,23 @@ mod tests {
     #[test]
     fn wait_ends_at_its_time_and_without_a_limit_of_its_own() {
         let mut poller = Poller::new().unwrap();
-        let mut ready = Vec::new();
+        let (mut ready, mut rang) = (Vec::new(), 0);
         for _ in 0..3 {
             let until = clock::now() + Duration::from_millis(5);
-            poller.wait(Some(until), &mut ready).unwrap();
-            assert_eq!(ready, [Token::Alarm]);
+            ready.clear();
+            // The end of a child of another test is a signal, which ends a wait.
+            while ready.is_empty() && clock::now() < until {
+                poller.wait(Some(until), &mut ready).unwrap();
+            }
+            // A thread that gets no processor may begin to wait behind its time.
+            assert!(ready.is_empty() || ready == [Token::Alarm], "{ready:?}");
             assert!(clock::now() >= until);
+            rang += ready.len();
+            if ready.is_empty() {
+                poller.set.wait.borrow_mut().alarm.rang().unwrap();
+            }
         }
+        assert!(rang > 0, "no wait has ended by the alarm");
         // A time that has passed is no reason to set it.
         let passed = clock::now();
         poller.wait(Some(passed), &mut ready).unwrap();

@@ -258,6 +258,8 @@ fn ranks_find_the_devices_of_their_node_and_the_memory_of_the_job() {
 #[test]
 fn run_starts_on_the_hosts_that_the_job_has_kept_or_that_can_be_used() {
     let Some(slurm) = slurm_nodes("kept", 3) else { return };
+    // `scontrol` writes scripts with the new variables.
+    let directory = tempfile::tempdir().unwrap();
     let place = "echo rank $PMI_RANK on $SLURMD_NODENAME";
     // The variables of the shell still have three nodes, also in the second run.
     let text = format!(
@@ -267,7 +269,7 @@ fn run_starts_on_the_hosts_that_the_job_has_kept_or_that_can_be_used() {
     );
     let mut salloc = command(&slurm, "salloc");
     salloc.args(["-Q", "--ntasks-per-node=1", "-N3", "sh", "-c", &text]);
-    let ran = run(&mut salloc).exits_with(0);
+    let ran = run(salloc.current_dir(&directory)).exits_with(0);
     for line in ["rank 0 on slurm1\n", "rank 1 on slurm2\n", "code 0\n"] {
         assert!(ran.out.contains(line), "no {line:?} in {}{}", ran.out, ran.err);
     }

@@ -1,8 +1,0 @@
-export SLURM_NODELIST="slurm[1-2]"
-export SLURM_JOB_NODELIST="slurm[1-2]"
-export SLURM_NNODES=2
-export SLURM_JOB_NUM_NODES=2
-export SLURM_JOB_CPUS_PER_NODE="1(x2)"
-unset SLURM_NPROCS
-unset SLURM_NTASKS
-unset SLURM_TASKS_PER_NODE

@@ -16,6 +16,7 @@ use pmi_host_os::clock;
 use pmi_host_os::host_name::{is_here, is_node, is_this_machine, slurm_node};
 use pmi_nodes::starter::{BatchStarter, NumberedHost};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -286,17 +287,16 @@ fn output(words: &[&str]) -> Result<String, String> {
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let cannot = |error: io::Error| format!("'{shown}' cannot be started ({error})");
     let mut child = command.spawn().map_err(cannot)?;
-    let read = child.stdout.take().map(|stdout| read_until(stdout, clock::now() + ANSWERED_WITHIN));
-    let text = match read {
-        Some(Ok(Some(text))) => text,
-        Some(Ok(None)) => {
-            let _ = child.kill();
-            let _ = child.wait();
-            let seconds = ANSWERED_WITHIN.as_secs();
-            return Err(format!("'{shown}' has not answered within {seconds} s"));
-        }
-        Some(Err(error)) => return Err(cannot(error)),
-        None => Vec::new(),
+    let stdout = child.stdout.take();
+    let read = stdout
+        .map_or(Ok(Some(Vec::new())), |stdout| read_until(stdout, clock::now() + ANSWERED_WITHIN));
+    if !matches!(read, Ok(Some(_))) {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    let Some(text) = read.map_err(cannot)? else {
+        let seconds = ANSWERED_WITHIN.as_secs();
+        return Err(format!("'{shown}' has not answered within {seconds} s"));
     };
     let status = child.wait().map_err(cannot)?;
     match status.success() {
@@ -311,9 +311,12 @@ fn read_until(mut stdout: ChildStdout, deadline: Instant) -> io::Result<Option<V
     loop {
         let left = deadline.saturating_duration_since(clock::now());
         let left = Timespec::try_from(left).map_err(io::Error::other)?;
-        if poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&left))? == 0 {
-            return Ok(None);
-        }
+        match poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&left)) {
+            Ok(0) => return Ok(None),
+            // The end of another child is a signal; the time that is left is measured anew.
+            Err(Errno::INTR) => continue,
+            other => other?,
+        };
         let mut piece = [0; 4096];
         match stdout.read(&mut piece)? {
             0 => return Ok(Some(text)),

@@ -127,21 +127,21 @@ impl Run {
     fn fail_start(&mut self, failed: &[FailedHost]) {
         let all = self.nodes.iter().count();
         let is_enough = |least| index(least) <= all.saturating_sub(failed.len());
-        if self.ending.hosts.min_nodes.is_some_and(is_enough)
-            && !self.ending.termination.has_failed()
-        {
-            self.io.report(hosts_left_out(failed, all, self.link.start_timeout()));
+        let left_out = match () {
+            () if self.ending.termination.has_failed() => None,
+            () if self.ending.hosts.min_nodes.is_some_and(is_enough) => {
+                let report = hosts_left_out(failed, all, self.link.start_timeout());
+                Some((report, self.late_hosts(failed)))
+            }
+            () if failed.len() < all && self.are_given_back(failed) => {
+                Some((hosts_given_back(failed, all), Vec::new()))
+            }
+            () => None,
+        };
+        if let Some((report, late)) = left_out {
+            self.io.report(report);
             let names = failed.iter().map(|host| host.name.clone()).collect();
-            self.ending.hosts.left_out = HostsLeftOut { names, late: self.late_hosts(failed) };
-            return;
-        }
-        if failed.len() < all
-            && !self.ending.termination.has_failed()
-            && self.are_given_back(failed)
-        {
-            self.io.report(hosts_given_back(failed, all));
-            let names = failed.iter().map(|host| host.name.clone()).collect();
-            self.ending.hosts.left_out = HostsLeftOut { names, late: Vec::new() };
+            self.ending.hosts.left_out = HostsLeftOut { names, late };
             return;
         }
         if !self.jobs.is_unsent() {

@@ -1,5 +1,6 @@
 #![no_std]
 #![forbid(unsafe_code)]
+#![warn(clippy::host_endian_bytes)]
 #![doc = include_str!("../README.md")]
 //!
 //! # Layers

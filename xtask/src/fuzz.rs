@@ -41,22 +41,8 @@ const MANIFEST: &str = "core/fuzz/Cargo.toml";
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let (seconds, names) = parse(arguments)?;
-    let budget = Budget { seconds, seed: None };
-    let tally = fuzz(budget, |target| names.is_empty() || names.contains(&target.name));
+    let tally = fuzz(seconds, |target| names.is_empty() || names.contains(&target.name));
     Ok(if tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The step of `test`. Its seed is fixed, so that the result depends on the code, not on the run; the command
-/// takes a new seed each time.
-pub(crate) fn step() -> Tally {
-    fuzz(Budget { seconds: 2, seed: Some(1) }, |_| true)
-}
-
-/// What each fuzzer may spend, and where its random numbers begin.
-#[derive(Clone, Copy)]
-struct Budget {
-    seconds: u32,
-    seed: Option<u32>,
 }
 
 fn parse(arguments: &[String]) -> Result<(u32, Vec<&'static str>), String> {
@@ -84,7 +70,7 @@ fn named(name: &str) -> Result<&'static str, String> {
     found.copied().ok_or_else(|| format!("there are {}", known.join(", ")))
 }
 
-fn fuzz(budget: Budget, is_meant: impl Fn(&FuzzTarget) -> bool) -> Tally {
+fn fuzz(seconds: u32, is_meant: impl Fn(&FuzzTarget) -> bool) -> Tally {
     // libFuzzer itself is written in C++.
     let cxx = env::var_os("CXX").unwrap_or_else(|| "c++".into());
     if let Err(why) = process::output(process::command(cxx).arg("--version")) {
@@ -106,7 +92,7 @@ fn fuzz(budget: Budget, is_meant: impl Fn(&FuzzTarget) -> bool) -> Tally {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some(target) = take(&queue) {
-                    let passed = run(target, &built, &directory, budget);
+                    let passed = run(target, &built, &directory, seconds);
                     *total.lock().unwrap_or_else(|broken| broken.into_inner()) += Tally::of(passed);
                 }
             });
@@ -171,14 +157,14 @@ fn has_sanitizer(host: &str) -> bool {
 }
 
 /// Runs one fuzzer; its many lines are shown only if it finds something.
-fn run(target: &FuzzTarget, built: &Path, directory: &Path, budget: Budget) -> bool {
+fn run(target: &FuzzTarget, built: &Path, directory: &Path, seconds: u32) -> bool {
     let grown = directory.join("grown").join(target.name);
     let found = directory.join("found");
     if let Err(error) = fs::create_dir_all(&grown).and_then(|()| fs::create_dir_all(&found)) {
         println!("{}: {error}", grown.display());
         return false;
     }
-    match arguments(target, built, &grown, &found, budget).output() {
+    match arguments(target, built, &grown, &found, seconds).output() {
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
             println!("{}", verdict(target.name, output.status.success(), &said));
@@ -196,13 +182,12 @@ fn arguments(
     built: &Path,
     grown: &Path,
     found: &Path,
-    budget: Budget,
+    seconds: u32,
 ) -> Command {
     let corpus = PathBuf::from("core/fuzz/corpus").join(target.name);
     let mut fuzzer = process::command(built.join(target.name));
     fuzzer
-        .arg(format!("-max_total_time={}", budget.seconds))
-        .args(budget.seed.map(|seed| format!("-seed={seed}")))
+        .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-max_len={}", target.max_len))
         // Nothing here takes long or much; what does is found as well.
         .args(["-timeout=10", "-rss_limit_mb=2048"])

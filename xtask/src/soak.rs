@@ -62,6 +62,11 @@ const PARTS: &[SoakPart] = &[
         about: "libraries for boards that the gate has no image for, and the image for an RP2040",
         cargo: &["xtask boards"],
     },
+    SoakPart {
+        name: "targets",
+        about: "guests of every architecture, the core on an s390x, the client of pmi-std for hermit",
+        cargo: &["xtask bare-metal", "xtask test big-endian hermit"],
+    },
 ];
 
 const USAGE: &str = "cargo xtask soak [--list] [PART...]";

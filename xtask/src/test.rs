@@ -9,8 +9,8 @@ use crate::tally::Tally;
 use crate::toolchain::Toolchain;
 use crate::wasm::{self, Loader};
 use crate::{
-    bare_metal, big_endian, book, capi, failures, faults, fuzz, layers, package, playground,
-    process, rustdoc, setup, tidy, toolchain,
+    bare_metal, big_endian, book, capi, failures, faults, layers, package, playground, process,
+    rustdoc, setup, tidy, toolchain,
 };
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -37,8 +37,10 @@ enum Lane {
     Main,
     /// Optimized programs and pages, in a process of their own.
     Programs,
-    /// Other targets, simulated runs and fuzzers, likewise.
+    /// Other targets and simulated runs, likewise.
     Others,
+    /// Left out unless it is named, as `cargo xtask soak` does.
+    Night,
 }
 
 const BARE: &str = "thumbv7em-none-eabihf";
@@ -190,7 +192,7 @@ const STEPS: &[CiStep] = &[
         .in_lane(Lane::Others),
     step(
         "guests",
-        "nodes without operating system in jobs with each other, under QEMU",
+        "riscv64 and a board without operating system in jobs with each other, under QEMU",
         bare_metal::check,
     )
     .needs(bare_metal::NEEDS)
@@ -199,14 +201,14 @@ const STEPS: &[CiStep] = &[
         HERMIT_LIBRARY.check(machine)
     })
     .needs(&[Need::Target(HERMIT)])
-    .in_lane(Lane::Others),
+    .in_lane(Lane::Night),
     step(
         "big-endian",
         "the tests of the core on an s390x, whose numbers begin with the highest byte",
         big_endian::check,
     )
     .needs(big_endian::NEEDS)
-    .in_lane(Lane::Others),
+    .in_lane(Lane::Night),
     step("sweep", "simulated jobs and trees of nodes with every fault, by seed", |_| {
         let mut tally = cargo("run --release --package pmi-sim -- sweep --seeds 100");
         // No two of these are alike.
@@ -217,7 +219,6 @@ const STEPS: &[CiStep] = &[
         tally
     })
     .in_lane(Lane::Others),
-    step("fuzz", "each fuzzer for two seconds", |_| fuzz::step()).in_lane(Lane::Others),
 ];
 
 /// A step without requirements.
@@ -258,7 +259,7 @@ pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
     let steps = select(names)?;
     println!("{}", setup::HEADING);
     let machine = Machine::prepare(steps.iter().flat_map(|step| step.all_needs()));
-    let mut lanes = [Lane::Main, Lane::Programs, Lane::Others]
+    let mut lanes = [Lane::Main, Lane::Programs, Lane::Others, Lane::Night]
         .map(|lane| steps.iter().copied().filter(|step| step.lane == lane).collect::<Vec<_>>());
     // This process runs the first sequence that is wanted.
     let own = lanes.iter_mut().find(|lane| !lane.is_empty()).map(std::mem::take);
@@ -275,6 +276,10 @@ pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
         summary += beside.finish();
     }
     println!("\n{}{}", beside::DURATIONS, summary.durations.join(", "));
+    if names.is_empty() {
+        let night = STEPS.iter().filter(|step| step.lane == Lane::Night).map(|step| step.name);
+        println!("left to `cargo xtask soak`: {}", night.collect::<Vec<_>>().join(", "));
+    }
     for note in &summary.notes {
         println!("{note}");
     }
@@ -310,7 +315,7 @@ fn run(steps: &[&CiStep], machine: &Machine) -> Summary {
     summary
 }
 
-/// The steps named, in the order of the table; all when none is named.
+/// The steps named, in the order of the table; when none is named, all but those of the night.
 fn select(names: &[String]) -> Result<Vec<&'static CiStep>, String> {
     if let Some(unknown) = names.iter().find(|name| steps().all(|(step, _)| step != name.as_str()))
     {
@@ -318,7 +323,10 @@ fn select(names: &[String]) -> Result<Vec<&'static CiStep>, String> {
     }
     Ok(STEPS
         .iter()
-        .filter(|step| names.is_empty() || names.iter().any(|name| name == step.name))
+        .filter(|step| match names {
+            [] => step.lane != Lane::Night,
+            names => names.iter().any(|name| name == step.name),
+        })
         .collect())
 }
 
@@ -458,7 +466,9 @@ mod tests {
             select(&names).map(|steps| steps.iter().map(|step| step.name).collect::<Vec<_>>())
         };
         assert_eq!(names(&["tests", "fmt"]), Ok(vec!["fmt", "tests"]));
-        assert_eq!(names(&[]).map(|all| all.len()), Ok(STEPS.len()));
+        let of_the_day = names(&[]).unwrap();
+        assert!(of_the_day.contains(&"tests") && !of_the_day.contains(&"hermit"));
+        assert_eq!(names(&["hermit"]), Ok(vec!["hermit"]));
         assert!(names(&["fmt", "typo"]).is_err_and(|why| why.contains("typo")));
     }
 

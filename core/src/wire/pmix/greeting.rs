@@ -1,5 +1,7 @@
 //! The first message of a connection, and both forms of its response.
 
+#![expect(clippy::host_endian_bytes, reason = "both ends of a greeting are on one machine")]
+
 use super::format::{Format, Release};
 use super::pack::Packer;
 use super::parts::List;

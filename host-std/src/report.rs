@@ -7,7 +7,7 @@ use crate::launch::signal;
 use crate::launch::start::gdb::HeldRank;
 use crate::launch::start::process::ProcessEnd;
 use crate::rank_sets;
-use crate::verdict::{Failure, NodeLoss, PausedNode, PmiPhase};
+use crate::verdict::{Failure, NodeLoss, PmiPhase, SilentNode};
 use pmi_core::wire::pmix::names::Status;
 use pmi_host_base::library::{Family, Library};
 use pmi_host_base::ranges::Ranks;
@@ -110,7 +110,7 @@ fn node_lost(loss: &NodeLoss, plan: &Plan) -> String {
 }
 
 /// Report on nodes that are stopped, of a run whose first job has `size` ranks; `None` if there are none.
-pub(crate) fn paused(nodes: &[PausedNode], size: u32) -> Option<String> {
+pub(crate) fn paused(nodes: &[SilentNode], size: u32) -> Option<String> {
     let first = nodes.first()?;
     let ranks = rank_sets::union(nodes.iter().map(|node| &node.ranks)).named();
     let lasts = nodes.iter().map(|node| node.lasts).max()?.as_secs();
@@ -132,8 +132,24 @@ pub(crate) fn paused(nodes: &[PausedNode], size: u32) -> Option<String> {
     ))
 }
 
-/// Report on nodes that continue after a pause; `None` if there are none.
-pub(crate) fn continued(nodes: &[PausedNode]) -> Option<String> {
+/// Report on nodes that are silent with their hosts and lost after a silence of `limit`, of a run whose
+/// first job has `size` ranks; `None` if there are none.
+pub(crate) fn cut_off(nodes: &[SilentNode], size: u32, limit: Duration) -> Option<String> {
+    let ranks = rank_sets::union(nodes.iter().map(|node| &node.ranks)).named();
+    let lasts = nodes.iter().map(|node| node.lasts).max()?.as_secs();
+    let (which, silent, lost) = match nodes.len() {
+        1 => ("node", "does not answer, nor does its host,", "it is"),
+        _ => ("nodes", "do not answer, nor do their hosts,", "they are"),
+    };
+    Some(format!(
+        "{which} {} ({ranks} of {size}) {silent} since {lasts} s; after {} s {lost} lost",
+        hosts(nodes),
+        limit.as_secs()
+    ))
+}
+
+/// Report on nodes that continue after a silence; `None` if there are none.
+pub(crate) fn continued(nodes: &[SilentNode]) -> Option<String> {
     let lasts = nodes.iter().map(|node| node.lasts).max()?.as_secs();
     let (which, verb) = match nodes.len() {
         1 => ("node", "continues"),
@@ -142,7 +158,7 @@ pub(crate) fn continued(nodes: &[PausedNode]) -> Option<String> {
     Some(format!("{which} {} {verb} after {lasts} s", hosts(nodes)))
 }
 
-fn hosts(nodes: &[PausedNode]) -> String {
+fn hosts(nodes: &[SilentNode]) -> String {
     let shown: Vec<&str> = nodes.iter().take(HOSTS_SHOWN).map(|node| &*node.host).collect();
     match nodes.len().saturating_sub(HOSTS_SHOWN) {
         0 => shown.join(", "),

@@ -135,14 +135,14 @@ pub(crate) struct NodeLoss {
     pub(crate) output: String,
 }
 
-/// Node that is paused, or was.
+/// Node that is silent, or was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PausedNode {
+pub(crate) struct SilentNode {
     /// Name of its host.
     pub(crate) host: String,
     /// Its ranks of the first job.
     pub(crate) ranks: Ranks,
-    /// Duration of the pause so far, or of the whole one.
+    /// Duration of the silence so far, or of the whole one.
     pub(crate) lasts: Duration,
 }
 

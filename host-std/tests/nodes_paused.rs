@@ -197,6 +197,29 @@ fn host_that_stops_answering_is_lost_without_a_pause() {
 }
 
 #[test]
+fn host_that_is_cut_off_for_a_while_is_kept_within_a_batch_system() {
+    let Some(hosts) = ssh_hosts("watched", 2) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let go = directory.path().join("go");
+    let rank = "echo agent; until [ -e \"$GO\" ]; do sleep 0.1; done; echo done";
+    let mut head = hosts.head(&["run", "--hosts", "n1,n2", "-n", "2", "sh", "-c", rank]);
+    let running = start(head.env("GO", &go).env("PBS_NODEFILE", "/nowhere"));
+    while running.output().matches("agent").count() < 2 {
+        sleep(Duration::from_millis(20));
+    }
+    hosts.cut(2);
+    running.wait_for_errors("node n2 (rank 1 of 2) does not answer, nor does its host, since ");
+    sleep(PAUSE);
+    hosts.mend(2);
+    running.wait_for_errors("node n2 continues after ");
+    std::fs::write(&go, "").unwrap();
+    let ran = running.end().exits_with(0);
+    assert_eq!(ran.out.matches("done").count(), 2, "{ran:?}");
+    assert!(ran.err.contains("; after 30 s it is lost"), "{}", ran.err);
+    assert!(!ran.err.contains("paused"), "{}", ran.err);
+}
+
+#[test]
 fn run_that_is_told_to_end_waits_for_no_node_that_is_stopped() {
     let rank = "echo agent $PPID; [ $PMI_RANK = 0 ] && exit 0; exec sleep 60";
     let running = start(&mut local_nodes(2, 2, &shell(rank)));

@@ -2,7 +2,7 @@
 
 use super::handshake::{FindKey, Handshake, HandshakeError, KeyId, KnownKey};
 use super::key::LinkKey;
-use super::peer_host::ReceivedSegments;
+use super::peer_host::{ReceivedSegments, repeat_often};
 use super::record::{CONTENT_MAX, RecordError, Records};
 use pmi_host_os::clock;
 use pmi_host_os::listen::keep_alive;
@@ -145,7 +145,7 @@ impl Edge {
     /// Keeps the connection for as long as both processes do: one that is stopped reads nothing, and from
     /// then on only its owner decides what that means, by what the [host answers](Self::poll_answer).
     pub(super) fn keep(&self) -> io::Result<()> {
-        Ok(set_tcp_user_timeout(&self.stream, 0)?)
+        Ok(set_tcp_user_timeout(&self.stream, LONGEST_MS)?)
     }
 
     /// Last time at which the system of the other host has answered; `None` if it has not since the last
@@ -332,8 +332,13 @@ pub fn prepare(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
     set_tcp_nodelay(socket, true)?;
     set_tcp_user_timeout(socket, u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX))?;
     let probes = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).clamp(1, PROBES_MAX);
+    repeat_often(socket);
     keep_alive(socket, (PROBE, PROBE, probes))
 }
+
+/// Longest time in milliseconds for which the system waits for the other one. Without a limit it would count
+/// transmissions, which come [often](repeat_often).
+const LONGEST_MS: u32 = i32::MAX.cast_unsigned();
 
 /// Time between two probes of a silent machine, the least that the system supports.
 const PROBE: Duration = Duration::from_secs(1);

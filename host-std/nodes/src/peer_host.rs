@@ -1,8 +1,8 @@
 //! What the system knows about the host of another node server: it acknowledges what arrives there, and
 //! probes in turn, whether the process runs or is stopped.
 
-use nix::libc::{self, c_void, socklen_t};
-use rustix::fd::{AsFd, AsRawFd};
+use nix::libc::{self, c_int, c_void, socklen_t};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::io;
 use std::time::Duration;
 
@@ -46,6 +46,34 @@ impl ReceivedSegments {
         Ok(Self { count: number(SEGMENTS_IN), last })
     }
 }
+
+/// Has the system repeat what is not acknowledged each second at least: it doubles that time otherwise, and
+/// where packets are lost or late the other host would have few occasions to answer.
+pub(super) fn repeat_often(socket: impl AsFd) {
+    let socket = socket.as_fd();
+    // A kernel has the latter from Linux 6.15 on. Either is an improvement, and neither is needed.
+    for (option, value) in [(libc::TCP_THIN_LINEAR_TIMEOUTS, 1), (TCP_RTO_MAX_MS, REPEAT_MS)] {
+        set_number(socket, option, value);
+    }
+}
+
+/// Sets an option of TCP, if the system has it.
+#[allow(unsafe_code, reason = "no function of a library sets these options")]
+fn set_number(socket: BorrowedFd<'_>, option: c_int, value: c_int) {
+    let from = (&raw const value).cast::<c_void>();
+    let len_bytes = socklen_t::try_from(size_of::<c_int>()).unwrap_or_default();
+    // SAFETY: the call reads `len_bytes` bytes, which `value` has.
+    unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, from, len_bytes);
+    }
+}
+
+/// Longest time between two transmissions of the same bytes, in milliseconds; the least that the system
+/// takes.
+const REPEAT_MS: c_int = 1000;
+
+/// Option for that time, from `linux/tcp.h`.
+const TCP_RTO_MAX_MS: c_int = 44;
 
 /// Positions in `struct tcp_info`, which grows at its end only.
 const LAST_DATA_RECEIVED: usize = 52;

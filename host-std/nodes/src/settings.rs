@@ -15,8 +15,9 @@ pub struct NodeSettings {
     pub arguments: Option<String>,
     /// Course of the start.
     pub start: StartSettings,
-    /// Time without a sign of life after which a node is lost (`--node-timeout`).
-    pub timeout: Duration,
+    /// Time without a sign of life after which a node is lost (`--node-timeout`); by default a longer one
+    /// where a batch system watches the nodes itself.
+    pub timeout: Option<Duration>,
     /// Interface or address at which the head accepts node servers (`--node-interface`); all by default.
     pub interface: Option<String>,
     /// Ports at which head and node servers listen (`--node-ports`); any by default.
@@ -99,14 +100,13 @@ pub struct PortRange {
 
 impl Default for NodeSettings {
     fn default() -> Self {
-        let timeout = Duration::from_secs(5);
         Self {
             starter: None,
             template: None,
             program: None,
             arguments: None,
             start: StartSettings::default(),
-            timeout,
+            timeout: None,
             interface: None,
             ports: None,
             radix: RADIX,
@@ -159,6 +159,18 @@ impl NodeSettings {
     }
 }
 
+impl NodeSettings {
+    /// Time of the option, else that of nodes that a batch system watches, or does not.
+    pub(crate) fn timeout_of(&self, is_watched: bool) -> Duration {
+        self.timeout.unwrap_or(if is_watched { WATCHED_TIMEOUT } else { TIMEOUT })
+    }
+}
+
+/// Time without a sign of life after which a node is reported as silent.
+pub(crate) fn paused_after(timeout: Duration) -> Duration {
+    timeout.min(TIMEOUT)
+}
+
 impl StarterName {
     /// Starter with a name that Hydra or Intel MPI gives it, or with that of `--starter`.
     pub fn of_hydra(name: &str) -> Option<Self> {
@@ -199,6 +211,12 @@ pub const STARTERS: [&str; 7] = ["ssh", "rsh", "srun", "flux", "blaunch", "qrsh"
 /// Name of the starter that is the user.
 pub const MANUAL: &str = "manual";
 
+/// Time without a sign of life after which a node is lost by default.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The same within a batch system, which watches its nodes itself.
+const WATCHED_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Children of a node by default. Four are best for small and for large data at every number of nodes.
 pub(crate) const RADIX: u32 = 4;
 
@@ -230,6 +248,18 @@ mod tests {
         assert_eq!(fanout(StarterFanout::Auto, "1"), StarterFanout::All);
         assert_eq!(fanout(StarterFanout::Auto, "False"), StarterFanout::Auto);
         assert_eq!(fanout(StarterFanout::Hosts(8), "1"), StarterFanout::Hosts(8));
+    }
+
+    #[test]
+    fn node_in_a_batch_system_is_lost_later_unless_an_option_says_otherwise() {
+        let timeout = |timeout: Option<u64>| {
+            let timeout = timeout.map(Duration::from_secs);
+            let settings = NodeSettings { timeout, ..NodeSettings::default() };
+            [false, true].map(|is_watched| settings.timeout_of(is_watched).as_secs())
+        };
+        assert_eq!([timeout(None), timeout(Some(2))], [[5, 30], [2, 2]]);
+        let second = Duration::from_secs(1);
+        assert_eq!([paused_after(30 * second), paused_after(second)], [5 * second, second]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::verdict::{Failure, PmiPhase};
 use pmi_host_os::byte_vec;
 use pmi_host_os::stream::Stream;
 use pmi_nodes::stage::ProgramPiece;
+use pmi_tree::Silence;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -150,12 +151,12 @@ pub(crate) enum ToRun {
     Tolerated(u32, Failure),
     /// The node has contributed to this fence, in a run that continues after failures.
     FenceEntered(FenceNumber),
-    /// A node whose parent this one is does not answer, and its host does; or it does again.
-    ChildPaused {
+    /// A node whose parent this one is does not answer, or it does again.
+    ChildSilent {
         /// Number of that node in the tree.
         node: u32,
-        /// True if it does not.
-        is_paused: bool,
+        /// What does not answer.
+        silence: Option<Silence>,
     },
     /// Ranks of the node wait, and none has made progress for a while.
     Standstill,

@@ -306,10 +306,18 @@ impl NodeLink {
     }
 
     /// Time without a sign of life after which a node is lost.
-    pub(crate) fn timeout(&self) -> Duration {
+    pub(crate) fn lost_after(&self) -> Duration {
         match self {
             Self::Local(_) => Duration::MAX,
-            Self::Tree(servers) => servers.network.timeout(),
+            Self::Tree(servers) => servers.network.lost_after(),
+        }
+    }
+
+    /// Time without a sign of life after which a node is silent.
+    pub(crate) fn paused_after(&self) -> Duration {
+        match self {
+            Self::Local(_) => Duration::MAX,
+            Self::Tree(servers) => servers.network.paused_after(),
         }
     }
 

@@ -19,7 +19,8 @@ use pmi_nodes::clock::ClockSync;
 use pmi_nodes::network::{Network, NetworkEvent};
 use pmi_nodes::stage::StagedPrograms;
 use pmi_tree::{
-    ChildMessage, Class, CollectiveId, Destination, NodeId, TreeConfig, TreeEvent, TreeNode,
+    ChildMessage, Class, CollectiveId, Destination, NodeId, Silence, TreeConfig, TreeEvent,
+    TreeNode,
 };
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, ioctl_fionbio};
@@ -214,9 +215,13 @@ impl Uplink {
                 NetworkEvent::Tree(TreeEvent::FromChild { child, message, body }) => {
                     return Some(UplinkEvent::FromChild { child, message, body });
                 }
-                // A parent that is stopped cannot be reported to the head.
-                NetworkEvent::Tree(TreeEvent::Paused { peer }) => self.report_pause(peer, true),
-                NetworkEvent::Tree(TreeEvent::Continued { peer }) => self.report_pause(peer, false),
+                // A silent parent cannot be reported to the head.
+                NetworkEvent::Tree(TreeEvent::Silent { peer, silence }) => {
+                    self.report_silence(peer, Some(silence));
+                }
+                NetworkEvent::Tree(TreeEvent::Continued { peer }) => {
+                    self.report_silence(peer, None);
+                }
                 NetworkEvent::HeadLost { .. } if self.state != UplinkState::Finished => {
                     return Some(self.lose());
                 }
@@ -225,11 +230,11 @@ impl Uplink {
         }
     }
 
-    /// Reports that a child is paused, or continues.
-    fn report_pause(&mut self, peer: NodeId, is_paused: bool) {
+    /// Reports that a child is silent, or continues.
+    fn report_silence(&mut self, peer: NodeId, silence: Option<Silence>) {
         let is_child = |tree: &mut TreeNode| tree.children().any(|child| child == peer);
         if self.tree().is_some_and(is_child) {
-            self.send(ToRun::ChildPaused { node: peer.0, is_paused });
+            self.send(ToRun::ChildSilent { node: peer.0, silence });
         }
     }
 

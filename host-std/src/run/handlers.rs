@@ -93,11 +93,11 @@ impl Run {
             StartEvent::Network(NetworkEvent::Tree(TreeEvent::NodeLost { node, loss, .. })) => {
                 self.handle_loss(node, reason_of(loss))?;
             }
-            StartEvent::Network(NetworkEvent::Tree(TreeEvent::Paused { peer })) => {
-                pauses::note(self, peer, true);
+            StartEvent::Network(NetworkEvent::Tree(TreeEvent::Silent { peer, silence })) => {
+                pauses::note(self, peer, Some(silence));
             }
             StartEvent::Network(NetworkEvent::Tree(TreeEvent::Continued { peer })) => {
-                pauses::note(self, peer, false);
+                pauses::note(self, peer, None);
             }
             StartEvent::Network(_) => {}
         }
@@ -219,8 +219,8 @@ impl Run {
                 failures::handle_tolerated(self, job, &failure);
             }
             Some(ToRun::FenceEntered(fence)) => failures::handle_fence(self, fence),
-            Some(ToRun::ChildPaused { node, is_paused }) => {
-                pauses::note(self, NodeId(node), is_paused);
+            Some(ToRun::ChildSilent { node, silence }) => {
+                pauses::note(self, NodeId(node), silence);
             }
             Some(ToRun::Standstill) => reports::handle_standstill(self),
             Some(ToRun::StateWanted) => reports::request_reports(self, Purpose::All),

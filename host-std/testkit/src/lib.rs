@@ -7,6 +7,7 @@
 pub mod gridengine;
 pub mod slurm;
 pub mod ssh;
+pub mod wire;
 
 use std::process::{Command, Stdio};
 

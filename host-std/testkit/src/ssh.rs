@@ -2,10 +2,11 @@
 //!
 //! Nothing outside the namespaces changes: the bridge between them is in one of its own, where the head runs.
 
+use crate::wire::{self, LOSS, WireDelays, WireEnd};
 use crate::{is_root, output_of};
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
 use std::thread;
@@ -240,39 +241,19 @@ impl SshHosts {
         self.ends(host).iter().filter_map(of_end).sum()
     }
 
-    /// Delays each frame on the wire of a host by up to `longest_ms` milliseconds, which `seed` decides: the wire
-    /// is cut in the middle, and a program passes on what arrives at one TAP interface to the other.
+    /// Delays each frame on the wire of a host.
     ///
     /// # Errors
     ///
     /// A sentence: a program or `/dev/net/tun` is missing.
-    pub fn delay(&mut self, host: u32, (seed, longest_ms): (u64, u32)) -> Result<(), String> {
+    pub fn delay(&mut self, host: u32, delays: WireDelays) -> Result<(), String> {
         let head = self.namespace(0);
         let within = |words: &[&str]| ip(&[&["-n", &head], words].concat());
-        let [wire, bridge, near, far] =
-            ["v", "b", "near", "far"].map(|name| format!("{name}{host}"));
-        within(&["link", "add", &bridge, "type", "bridge"])?;
-        within(&["link", "set", &bridge, "up"])?;
-        for (interface, of) in [(&near, "br0"), (&far, &*bridge)] {
-            within(&["tuntap", "add", "dev", interface, "mode", "tap"])?;
-            within(&["link", "set", interface, "master", of, "up"])?;
-        }
-        within(&["link", "set", &wire, "master", &bridge])?;
-        let mut relay = Command::new("ip");
-        let script = include_str!("../delay.py");
-        relay.args(["netns", "exec", &head, "python3", "-c", script, &near, &far]);
-        relay.args([seed.to_string(), longest_ms.to_string()]);
-        relay.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let failed = |error: io::Error| format!("the relay of n{host}: {error}");
-        let mut relay = relay.spawn().map_err(failed)?;
-        let out = relay.stdout.take().map(BufReader::new);
-        self.relays.push(relay);
-        let mut line = String::new();
-        out.map_or(Ok(0), |mut out| out.read_line(&mut line)).map_err(failed)?;
-        match line.trim_end() {
-            "ready" => Ok(()),
-            _ => Err(format!("the relay of n{host} does not start")),
-        }
+        let mut python = Command::new("ip");
+        python.args(["netns", "exec", &head, "python3"]);
+        let end = WireEnd { bridge: "br0", host };
+        self.relays.push(wire::delay(end, delays, &within, python)?);
+        Ok(())
     }
 
     /// Number of frames from a host that were delayed.
@@ -285,24 +266,13 @@ impl SshHosts {
         counts.and_then(|counts| counts.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
     }
 
-    /// Drops every 20th packet of TCP that a host receives, and every 20th that it sends, by rules of nftables.
+    /// Has a host lose `percent` of the TCP packets that it receives, and of those that it sends.
     ///
     /// # Errors
     ///
     /// What `nft` says, or that it is missing.
-    pub fn lose_packets(&self, host: u32) -> Result<(), String> {
-        let namespace = self.namespace(host);
-        let nft = |words: &[&str]| {
-            execute("ip", &[&["netns", "exec", &namespace, "nft", "add"], words].concat())
-        };
-        nft(&["table", "inet", LOSS])?;
-        for hook in ["input", "output"] {
-            let chain = format!("{{ type filter hook {hook} priority 0; }}");
-            nft(&["chain", "inet", LOSS, hook, &chain])?;
-            let drop = ["meta l4proto tcp", "numgen inc mod 20 == 0", "counter drop"];
-            nft(&[&["rule", "inet", LOSS, hook][..], &drop].concat())?;
-        }
-        Ok(())
+    pub fn lose_packets(&self, host: u32, percent: u32) -> Result<(), String> {
+        execute("ip", &["netns", "exec", &self.namespace(host), "nft", &wire::loss(percent)])
     }
 
     /// Number of packets that a host has lost by [`lose_packets`](Self::lose_packets).
@@ -463,9 +433,6 @@ const PREFIX: &str = "pmi";
 
 /// Options of a slow wire whose queue holds two or three large packets.
 const NARROW: [&str; 7] = ["tbf", "rate", "4mbit", "burst", "3kb", "limit", "4kb"];
-
-/// Table of nftables with the rules of a wire that loses packets.
-const LOSS: &str = "loss";
 
 const SSHD: &str = "/usr/sbin/sshd";
 

@@ -4,6 +4,7 @@ use super::{host, host_path, or_skip};
 use pmi_host_testkit::gridengine::GridEngine;
 use pmi_host_testkit::slurm::{Slurm, SlurmPolicy};
 use pmi_host_testkit::ssh::{HostFamily, SshHosts};
+use pmi_host_testkit::wire::WireDelays;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,14 +20,15 @@ pub fn ipv6_hosts(test: &str, count: u32) -> Option<SshHosts> {
     or_skip(hosts, "tests of several hosts need that")
 }
 
-/// Lets a host lose packets, if the program that sets the rules is installed.
+/// Lets a host lose every 20th packet, if the program that sets the rules is installed.
 pub fn lose_packets(hosts: &SshHosts, host: u32) -> Option<()> {
-    or_skip(hosts.lose_packets(host), "Debian's package nftables brings what is missing")
+    or_skip(hosts.lose_packets(host, 5), "Debian's package nftables brings what is missing")
 }
 
 /// Delays the frames of a host by up to 20 ms, if the kernel has TAP interfaces. The seed is its number.
 pub fn delay_frames(hosts: &mut SshHosts, host: u32) -> Option<()> {
-    or_skip(hosts.delay(host, (host.into(), 20)), "it takes /dev/net/tun and Python 3")
+    let delays = WireDelays { seed: host.into(), longest_ms: 20 };
+    or_skip(hosts.delay(host, delays), "it takes /dev/net/tun and Python 3")
 }
 
 /// The same hosts, for another path of the launcher.

@@ -1,5 +1,6 @@
 //! One connection to a parent or child: framing, signs of life, and the state of its queues.
 
+use crate::event::Silence;
 use crate::lane::{Parcel, ReceiveLane, SendLane};
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -76,8 +77,8 @@ pub(crate) struct TreeEdge {
     pub(crate) last_received: Instant,
     /// Last answer of the host of the peer, whose system acknowledges what the peer does not read.
     pub(crate) host_answered: Instant,
-    /// True while the host answers and the peer does not, once that was reported.
-    pub(crate) is_paused: bool,
+    /// What does not answer, once that was reported.
+    pub(crate) silence: Option<Silence>,
     pub(crate) last_sent: Instant,
     /// True between an answer of `next_ready` and the moment when nothing is left to send.
     pub(crate) is_announced: bool,
@@ -99,7 +100,7 @@ impl TreeEdge {
             cursor: ResultCursor::default(),
             last_received: now,
             host_answered: now,
-            is_paused: false,
+            silence: None,
             last_sent: now,
             is_announced: false,
             input: Vec::new(),

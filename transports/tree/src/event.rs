@@ -5,6 +5,7 @@ use crate::source::Source;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 pub use pmi_core::wire::nodes::CollectiveId;
+use serde::{Deserialize, Serialize};
 
 /// Receiver of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,15 @@ pub struct Contribution {
     pub members: u32,
     /// Their bytes.
     pub data: Vec<u8>,
+}
+
+/// What does not answer where nothing arrives from a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Silence {
+    /// The process, whose host [answers](crate::TreeNode::host_answers): it is stopped.
+    Process,
+    /// The host, too: it is cut off, or gone.
+    Host,
 }
 
 /// Occurrence for the owner of a node.
@@ -92,13 +102,14 @@ pub enum TreeEvent {
         /// Cause.
         why: CloseReason,
     },
-    /// Nothing has arrived from a peer for the time that the configuration allows, and its host
-    /// [answers](crate::TreeNode::host_answers): the process of the peer is stopped. Its edge stays.
-    Paused {
+    /// Nothing has arrived from a peer for the time that the configuration allows. Its edge stays.
+    Silent {
         /// The peer.
         peer: NodeId,
+        /// What does not answer, which may change until the peer continues.
+        silence: Silence,
     },
-    /// Something has arrived from a peer that was paused.
+    /// Something has arrived from a peer that was silent.
     Continued {
         /// The peer.
         peer: NodeId,

@@ -5,7 +5,7 @@
 //! missing; what is sent twice is recognised by its number.
 
 use crate::edge::{DueFrames, EdgeState, ITEM_BYTES_MAX, TreeEdge, encode_item};
-use crate::event::{CloseReason, TreeEvent};
+use crate::event::{CloseReason, Silence, TreeEvent};
 use crate::lane::LaneEntry;
 use crate::node::TreeNode;
 use crate::{NodeId, TreeError};
@@ -124,14 +124,14 @@ impl TreeNode {
             self.events.push_back(TreeEvent::Close { peer, why: CloseReason::Silent });
             self.lose_edge(peer, true);
         }
-        let paused = self.edges.iter().filter(|(_, edge)| {
-            edge.state == EdgeState::Open && !edge.is_paused && now >= self.pause_deadline(edge)
-        });
-        let paused: Vec<NodeId> = paused.map(|(peer, _)| *peer).collect();
-        for peer in paused {
-            if let Some(edge) = self.edges.get_mut(&peer) {
-                edge.is_paused = true;
-                self.events.push_back(TreeEvent::Paused { peer });
+        let is_open = |edge: &TreeEdge| edge.state == EdgeState::Open;
+        let silent = self.edges.iter().filter(|(_, edge)| is_open(edge));
+        let silent = silent.filter_map(|(peer, edge)| Some((*peer, self.silence(edge)?)));
+        for (peer, silence) in Vec::from_iter(silent) {
+            if let Some(edge) = self.edges.get_mut(&peer)
+                && edge.silence.replace(silence) != Some(silence)
+            {
+                self.events.push_back(TreeEvent::Silent { peer, silence });
             }
         }
         for edge in self.edges.values_mut().filter(|edge| edge.state == EdgeState::Open) {
@@ -156,9 +156,11 @@ impl TreeNode {
         }
         let edges = self.edges.values().map(|edge| {
             let is_open = edge.state == EdgeState::Open;
-            let silence = match is_open && !edge.is_paused {
-                true => self.pause_deadline(edge),
-                false => self.silence_deadline(edge),
+            let pause = self.pause_deadline(edge);
+            let silence = match edge.silence {
+                None if is_open && self.now < pause => pause,
+                Some(Silence::Process) if self.is_patient() => self.host_deadline(edge),
+                _ => self.silence_deadline(edge),
             };
             match is_open && !edge.due.life {
                 true => silence.min(edge.last_sent.plus(self.config.ping)),
@@ -174,22 +176,41 @@ impl TreeNode {
         times.chain(tries).chain(end).chain(self.suspect_deadline()).min()
     }
 
-    /// When an edge is given up, whose peer and its host are silent.
+    /// When an edge is given up, whose peer and its host are silent. A child does that one ping before its
+    /// parent, so that it is attached elsewhere when its parent reports it.
     fn silence_deadline(&self, edge: &TreeEdge) -> Instant {
-        edge.last_received.max(edge.host_answered).plus(self.silence_limit(edge))
+        let answered = edge.last_received.max(edge.host_answered).plus(self.config.silence);
+        if edge.is_parent { answered } else { answered.plus(self.config.ping) }
     }
 
-    /// When the peer of an edge is paused, if its host answers.
+    /// When the silence of the peer of an edge is reported.
     fn pause_deadline(&self, edge: &TreeEdge) -> Instant {
-        edge.last_received.plus(self.silence_limit(edge))
+        edge.last_received.plus(self.config.pause)
     }
 
-    /// A child notices a silence one ping before its parent does, so that it is attached elsewhere when
-    /// its parent reports it.
-    fn silence_limit(&self, edge: &TreeEdge) -> Duration {
-        let (silence, ping) = (self.config.silence.as_micros(), self.config.ping.as_micros());
-        let limit = if edge.is_parent { silence.saturating_sub(ping).max(ping) } else { silence };
-        Duration::from_micros(limit)
+    /// When the host of a peer counts as silent, too: the system of one that is there answers a probe with
+    /// each ping, and the owner looks as often.
+    fn host_deadline(&self, edge: &TreeEdge) -> Instant {
+        let (pause, ping) = (self.config.pause.as_micros(), self.config.ping.as_micros());
+        let limit = pause.saturating_sub(ping.saturating_mul(2));
+        edge.host_answered.plus(Duration::from_micros(limit))
+    }
+
+    /// What does not answer, if nothing has arrived for long enough. A host that will be given up at once
+    /// is not reported before.
+    fn silence(&self, edge: &TreeEdge) -> Option<Silence> {
+        if self.now < self.pause_deadline(edge) {
+            return None;
+        }
+        match self.now < self.host_deadline(edge) {
+            true => Some(Silence::Process),
+            false => self.is_patient().then_some(Silence::Host),
+        }
+    }
+
+    /// True if a host may be silent for longer than a process before that is reported.
+    fn is_patient(&self) -> bool {
+        self.config.silence > self.config.pause
     }
 
     /// Ends an edge: its connection is gone, or is given up.

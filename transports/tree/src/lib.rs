@@ -27,6 +27,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod awake;
 mod collectives;
 mod edge;
 mod error;
@@ -42,10 +43,12 @@ mod place;
 mod source;
 mod transmit;
 
+pub use awake::AwakeClock;
 pub use collectives::CONTRIBUTION_BYTES_MAX;
 pub use error::TreeError;
 pub use event::{
-    ChildMessage, Class, CloseReason, CollectiveId, Contribution, Destination, EdgeLoss, TreeEvent,
+    ChildMessage, Class, CloseReason, CollectiveId, Contribution, Destination, EdgeLoss, Silence,
+    TreeEvent,
 };
 pub use growth::TreeStart;
 pub use lane::MESSAGE_BYTES_MAX;

@@ -2,6 +2,7 @@
 
 use crate::collectives::Collectives;
 use crate::edge::{FrameReader, TreeEdge};
+use crate::event::Silence;
 use crate::growth::Growths;
 use crate::head::HeadState;
 use crate::healing::{Absence, Detached};
@@ -23,6 +24,8 @@ pub struct TreeConfig {
     pub radix: u32,
     /// Longest pause without a sign of life on an edge.
     pub ping: Duration,
+    /// Silence of a peer after which it is [reported](TreeEvent::Silent); not above `silence`.
+    pub pause: Duration,
     /// Silence of a peer and of its host after which an edge is given up.
     pub silence: Duration,
     /// Time in which a node whose connection was closed attaches itself elsewhere, before the head
@@ -38,6 +41,7 @@ impl TreeConfig {
             nodes,
             radix: 4,
             ping: Duration::from_secs(1),
+            pause: Duration::from_secs(5),
             silence: Duration::from_secs(5),
             rejoin: Duration::from_millis(100),
         }
@@ -181,7 +185,7 @@ impl TreeNode {
         let session = edge.session;
         if !bytes.is_empty() {
             edge.last_received = now;
-            if core::mem::take(&mut edge.is_paused) {
+            if edge.silence.take().is_some() {
                 self.events.push_back(TreeEvent::Continued { peer });
             }
         }
@@ -219,9 +223,9 @@ impl TreeNode {
         self.edges.get(&peer).is_some_and(|edge| self.is_edge_silent(edge, now))
     }
 
-    /// True if a peer is [paused](TreeEvent::Paused).
+    /// True if the process of a peer is [silent](TreeEvent::Silent), and its host is not.
     pub fn is_paused(&self, peer: NodeId) -> bool {
-        self.edges.get(&peer).is_some_and(|edge| edge.is_paused)
+        self.edges.get(&peer).is_some_and(|edge| edge.silence == Some(Silence::Process))
     }
 
     pub(crate) fn is_edge_silent(&self, edge: &TreeEdge, now: Instant) -> bool {

@@ -115,7 +115,7 @@ impl TreeStory {
                     TreeFault::Kill(_) => "killed",
                     TreeFault::Isolate(_) => "stopped",
                     // Its process is still there, or goes on.
-                    TreeFault::Cut(_) | TreeFault::Mute(_) | TreeFault::Freeze(_) => return,
+                    _ => return,
                 };
                 event(lane(node), "process", format!("node {} {end}", node.0));
             }

@@ -106,7 +106,7 @@ fn draw(id: u32, fault: Fault, phase: FaultPhase, ranks: u32, random: &mut Split
         Fault::Signal => *random.pick(&[11, 6, 7, 8, 4, 9, 15, 13]),
         Fault::LauncherSignal | Fault::LauncherSignalTwice => *random.pick(&[2, 15, 1]),
         Fault::Stage => *random.pick(&[2, 15]),
-        Fault::Pause => *random.pick(&[0, 1, 2]),
+        Fault::Pause | Fault::Wire => *random.pick(&[0, 1, 2]),
         Fault::KeyEcho => *random.pick(&[0, 1]),
         Fault::ExecFailure => *random.pick(&[127, 126]),
         Fault::Streams | Fault::Close => *random.pick(&[0, 1]),

@@ -11,6 +11,8 @@ use super::case::FaultCase;
 use super::launcher::Launcher;
 use crate::process;
 use crate::processes::{self, Process};
+use pmi_host_testkit::wire::{self, LOSS, WireDelays, WireEnd};
+use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -21,6 +23,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 #[derive(Debug, Default)]
 pub(super) struct CaseHosts {
     holders: Vec<Child>,
+    /// Programs that delay frames.
+    relays: Vec<Child>,
 }
 
 impl CaseHosts {
@@ -82,7 +86,7 @@ impl CaseHosts {
         };
         let mut output = BufReader::new(output);
         await_word(&mut output).map_err(|why| failed(&why))?;
-        let wire = format!("v{host}");
+        let wire = wire_of(host);
         let pid = pid.to_string();
         ip(&["link", "add", &wire, "type", "veth", "peer", "name", "eth0", "netns", &pid])?;
         ip(&["link", "set", &wire, "master", BRIDGE, "up"])?;
@@ -97,9 +101,47 @@ impl CaseHosts {
         Ok(())
     }
 
-    /// The processes that hold the hosts, which belong to no run.
+    /// Cuts the wire of a host.
+    pub(super) fn cut(&self, host: u32) -> Result<(), String> {
+        ip(&["link", "set", &wire_of(host), "down"])
+    }
+
+    /// Has a host lose `percent` of the packets that it receives, and of those that it sends.
+    pub(super) fn lose(&self, host: u32, percent: u32) -> Result<(), String> {
+        self.on(host, &["nft", &wire::loss(percent)])
+    }
+
+    /// Delays each frame on the wire of a host.
+    pub(super) fn delay(&mut self, host: u32, delays: WireDelays) -> Result<(), String> {
+        let end = WireEnd { bridge: BRIDGE, host };
+        self.relays.push(wire::delay(end, delays, &ip, Command::new("python3"))?);
+        Ok(())
+    }
+
+    /// Ends all that impairs the wire of a host.
+    pub(super) fn mend(&self, host: u32) -> Result<(), String> {
+        for relay in &self.relays {
+            processes::send(i32::try_from(relay.id()).unwrap_or(-1), None, Signal::TERM);
+        }
+        ip(&["link", "set", &wire_of(host), "up"])?;
+        // There is no such table unless packets were lost.
+        let _ = self.on(host, &["nft", &format!("delete table inet {LOSS}")]);
+        Ok(())
+    }
+
+    /// Executes a command in the network of a host.
+    fn on(&self, host: u32, words: &[&str]) -> Result<(), String> {
+        let at = host as usize - 1;
+        let init = self.inits().get(at).copied().ok_or("the host has no process")?;
+        let mut command = process::command("nsenter");
+        command.args(["--target", &init.to_string(), "--net", "--"]).args(words);
+        process::output(&mut command).map(drop)
+    }
+
+    /// The processes that hold the hosts and delay frames, which belong to no run.
     pub(super) fn holders(&self) -> Vec<i32> {
-        let holders = self.holders.iter().filter_map(|holder| i32::try_from(holder.id()).ok());
+        let own = self.holders.iter().chain(&self.relays);
+        let holders = own.filter_map(|holder| i32::try_from(holder.id()).ok());
         holders.chain(self.inits()).collect()
     }
 
@@ -117,7 +159,7 @@ impl CaseHosts {
 
 impl Drop for CaseHosts {
     fn drop(&mut self) {
-        for holder in &mut self.holders {
+        for holder in self.holders.iter_mut().chain(&mut self.relays) {
             drop(holder.stdin.take());
             let _ = holder.kill();
             let _ = holder.wait();
@@ -219,6 +261,11 @@ fn await_word(output: &mut BufReader<ChildStdout>) -> Result<(), String> {
 
 fn ip(words: &[&str]) -> Result<(), String> {
     process::output(process::command("ip").args(words)).map(drop)
+}
+
+/// The end of the wire of a host at the bridge.
+fn wire_of(host: u32) -> String {
+    format!("v{host}")
 }
 
 /// Names of the scripts.

@@ -5,6 +5,7 @@ use super::launcher::{NODE_TIMEOUT_S, missing_program};
 use super::play::Play;
 use super::table::Fault;
 use crate::processes::{self, Process};
+use pmi_host_testkit::wire::WireDelays;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -118,6 +119,7 @@ impl Play<'_> {
                 processes::send(launcher, None, signal_numbered(case.variant));
             }
             Fault::Pause => self.pause_processes()?,
+            Fault::Wire => self.impair_wire()?,
             Fault::KeyEcho => {
                 self.list_jobs();
                 if case.variant == 1 {
@@ -158,6 +160,32 @@ impl Play<'_> {
         }
         self.control.touch();
         Ok(())
+    }
+
+    /// Impairs the wire of a host for a while.
+    fn impair_wire(&mut self) -> Result<(), Stop> {
+        let case = self.case;
+        let host = 1 + case.victim % self.launcher.nodes;
+        let form = u64::from(case.form);
+        let (impaired, lasts_ms) = match case.variant {
+            0 => (self.hosts.cut(host), 1000 + form * 31),
+            1 => (self.hosts.lose(host, LOST_PERCENT), 8000 + form * 40),
+            _ => (
+                self.hosts.delay(host, WireDelays { seed: form, longest_ms: LONGEST_DELAY_MS }),
+                8000 + form * 40,
+            ),
+        };
+        if let Err(why) = impaired {
+            self.note = why;
+        }
+        self.run.others = self.hosts.holders();
+        let lasts = Duration::from_millis(lasts_ms);
+        // A silence of the run is no sign of a hang meanwhile.
+        let impaired = self.control.pause(lasts);
+        if let Err(why) = self.hosts.mend(host) {
+            self.note = why;
+        }
+        impaired
     }
 
     /// Stops the launcher, one node server with its guard, or all processes of the run, for longer than a
@@ -266,6 +294,12 @@ const fn signal_numbered(number: i32) -> Signal {
         _ => Signal::TERM,
     }
 }
+
+/// Packets of a hundred that a bad wire loses.
+const LOST_PERCENT: u32 = 40;
+
+/// Longest delay on a slow wire.
+const LONGEST_DELAY_MS: u32 = 2500;
 
 /// Time between two signals that end a run: those of one act come sooner.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);

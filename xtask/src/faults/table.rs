@@ -34,6 +34,7 @@ pub(super) enum Fault {
     NodeStop,
     Stage,
     KeyEcho,
+    Wire,
 }
 
 /// The time of a fault; described in [`PHASES`].
@@ -104,6 +105,10 @@ pub(super) const HOST_FAULTS: &[(Fault, &str)] = &[
         Fault::KeyEcho,
         "the starter writes its input to an output; half of the time a node is killed",
     ),
+    (
+        Fault::Wire,
+        "the wire of a host is cut for up to 3 s, loses 40 % of its packets, or delays them by up to 2.5 s",
+    ),
 ];
 
 /// Description of every phase.
@@ -155,7 +160,10 @@ impl Fault {
 
     /// Only `pmi-host` is played with it.
     pub(super) const fn is_of_ours(self) -> bool {
-        matches!(self, Self::Pause | Self::UnreadableProc | Self::Stage | Self::KeyEcho)
+        matches!(
+            self,
+            Self::Pause | Self::UnreadableProc | Self::Stage | Self::KeyEcho | Self::Wire
+        )
     }
 
     /// A rank does it by itself. Else it happens to the launcher or around it.
@@ -193,7 +201,7 @@ impl Fault {
                     | FaultPhase::Finalize
             ),
             Self::NodeStop => !matches!(phase, FaultPhase::Before),
-            Self::Pause | Self::KeyEcho => {
+            Self::Pause | Self::KeyEcho | Self::Wire => {
                 !matches!(phase, FaultPhase::Before | FaultPhase::Starting)
             }
             Self::Stage => matches!(phase, FaultPhase::Before),
@@ -226,6 +234,7 @@ pub(super) fn expected_code(fault: Fault, phase: FaultPhase, variant: i32) -> i3
         // After finalize, the connection is not used any more.
         Fault::Close | Fault::Malformed => i32::from(phase != FaultPhase::Ending),
         Fault::Streams | Fault::LauncherStop | Fault::GuardKill | Fault::Pause => 0,
+        Fault::Wire => 0,
         // A node is killed, or nothing happens.
         Fault::KeyEcho => variant,
         Fault::LauncherKill | Fault::Clean => 128 + 9,
@@ -278,8 +287,9 @@ mod tests {
     }
 
     #[test]
-    fn run_that_was_paused_or_whose_key_was_echoed_is_unharmed() {
+    fn run_that_was_paused_or_whose_key_was_echoed_or_wire_was_bad_is_unharmed() {
         assert_eq!(expected_code(Fault::Pause, FaultPhase::Fence, 2), 0);
+        assert_eq!(expected_code(Fault::Wire, FaultPhase::Put, 1), 0);
         assert_eq!(expected_code(Fault::KeyEcho, FaultPhase::Fence, 0), 0);
         assert_eq!(expected_code(Fault::KeyEcho, FaultPhase::Fence, 1), 1);
         assert_eq!(expected_code(Fault::LauncherSignalTwice, FaultPhase::Put, 15), 143);

@@ -4,6 +4,7 @@ use super::super::addresses;
 use super::super::edge::{self, Edge, EdgeError};
 use super::super::greeting::{NodeGreeting, NodeHello, NodePlace, ancestors};
 use super::super::handshake::KeyId;
+use super::super::settings::paused_after;
 use super::keyring::is_of_node;
 use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, delegation};
 use pmi_core::time::Duration;
@@ -444,11 +445,13 @@ pub(super) fn tree_config(
     radix: u32,
     timeout: std::time::Duration,
 ) -> TreeConfig {
-    let silence = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
+    let micros = |of: std::time::Duration| u64::try_from(of.as_micros()).unwrap_or(u64::MAX);
+    let silence = micros(timeout);
     // A node that has sent nothing for a while sends a sign of life, several of them before it is lost.
     let ping = Duration::from_micros((silence / PINGS).min(PING_MAX_MICROS));
+    let pause = Duration::from_micros(micros(paused_after(timeout)));
     let silence = Duration::from_micros(silence);
-    TreeConfig { radix, ping, silence, ..TreeConfig::new(NodeId(node), nodes) }
+    TreeConfig { radix, ping, pause, silence, ..TreeConfig::new(NodeId(node), nodes) }
 }
 
 /// A connection was to be one of a node, or of a node server without a place, whose key it has not proved.

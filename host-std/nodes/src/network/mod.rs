@@ -35,6 +35,7 @@ use super::edge::{self, Edge, EdgeError, EdgeProgress};
 use super::greeting::{NodeGreeting, NodePlace};
 use super::key::{LinkKey, RunKey};
 use super::record::CONTENT_MAX;
+use super::settings::paused_after;
 use super::starter::pool::{StarterEnd, StarterPool};
 use crate::resources::NodeResources;
 use crate::settings::PortRange;
@@ -460,8 +461,13 @@ impl Network {
     }
 
     /// Time without a sign of life after which a node is lost.
-    pub const fn timeout(&self) -> Duration {
+    pub const fn lost_after(&self) -> Duration {
         self.timeout
+    }
+
+    /// Time without a sign of life after which a node is reported as silent.
+    pub fn paused_after(&self) -> Duration {
+        paused_after(self.timeout)
     }
 
     /// Tells the tree which hosts of silent nodes answer.

@@ -14,7 +14,7 @@ use crate::starter::delegation::DelegatedStarts;
 use crate::starter::pool::{StarterEnd, StarterPool};
 use crate::starter::start_keys::StartKeys;
 use crate::starter::{
-    BatchStarter, NodeCommand, NumberedHost, RELAYED_FILES, Starter, StarterHost, node_words,
+    self, BatchStarter, NodeCommand, NumberedHost, RELAYED_FILES, Starter, StarterHost, node_words,
 };
 use growth::HostStarter;
 use pmi_host_os::admission::secret::{GeneratedSecret, SecretUse};
@@ -116,7 +116,8 @@ impl NodeServers {
         let starter = Starter::choose(settings, variable)?.with_numbers(number_hosts);
         let (ports, fanout) = (settings.ports_of(variable)?, settings.fanout_of(variable));
         let start = StartSettings { fanout, ..settings.start };
-        let settings = &NodeSettings { ports, start, ..settings.clone() };
+        let timeout = settings.timeout_of(starter::of_batch_system(variable).is_some());
+        let settings = &NodeSettings { ports, start, timeout: Some(timeout), ..settings.clone() };
         let remote: Vec<&str> =
             hosts.iter().filter(|host| !host.is_here).map(|host| host.name.as_str()).collect();
         let addresses = HeadAddresses::find(settings.interface.as_deref(), &remote)?;
@@ -143,7 +144,7 @@ impl NodeServers {
         let node = NodeCommand { words: &words, is_staged, is_relayed };
         let mut commands = starter.commands(&hosts, &node)?;
         let names = hosts.iter().map(|host| host.name.clone()).collect();
-        let mut roster = Roster::new(names, settings.radix, settings.timeout, task);
+        let mut roster = Roster::new(names, settings.radix, timeout, task);
         let keys = StartKeys::new(&key, starter.is_manual());
         for (key, nodes) in keys.assign(&hosts, &mut commands) {
             roster.expect(&key, &nodes);
@@ -154,7 +155,7 @@ impl NodeServers {
         let pool = StarterPool::new(plan.own, key_line, limit).guarded();
         let delegates: BTreeSet<u32> = plan.delegated.keys().copied().collect();
         let roster = roster.with_delegates(delegates);
-        let network = Network::of_head((key, settings.timeout), listener, roster, poller);
+        let network = Network::of_head((key, timeout), listener, roster, poller);
         let patience = (!starter.is_manual()).then(|| clock::now() + settings.start.timeout);
         let settings = settings.clone();
         let for_hosts = HostStarter::new((starter, words), keys, settings);

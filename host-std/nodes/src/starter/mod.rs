@@ -173,6 +173,12 @@ enum StarterKind {
     Manual,
 }
 
+/// Name of the starter of the batch system around this process.
+pub(crate) fn of_batch_system(variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+    let system = BATCH_SYSTEMS.iter().find(|(name, _)| variable(name).is_some());
+    system.map(|(_, starter)| *starter)
+}
+
 impl Starter {
     /// Chooses a starter: by the settings, by the variables of other launchers, by the batch system.
     ///
@@ -216,8 +222,7 @@ impl Starter {
             Some(StarterName::Manual) => Some(StarterKind::Manual),
             None if !agent.is_empty() => of_name(|row| row.name == SSH),
             None => {
-                let system = BATCH_SYSTEMS.iter().find(|(name, _)| variable(name).is_some());
-                let starter = system.map_or(SSH, |(_, starter)| starter);
+                let starter = of_batch_system(&variable).unwrap_or(SSH);
                 of_name(|row| row.name == starter)
             }
         };

@@ -62,9 +62,9 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Nodes.value(
         "node-timeout",
         "SECONDS",
-        "time without a sign of life after which a node is lost (default: 5)",
-        |settings, value| put(&mut settings.nodes.timeout, timeout(value)),
-        |settings| Some(settings.nodes.timeout.as_secs_f64().to_string()),
+        "time without a sign of life after which a node is lost (default: 5; within a batch system 30)",
+        |settings, value| put(&mut settings.nodes.timeout, timeout(value).map(Some)),
+        |settings| shown_seconds(settings.nodes.timeout),
     ),
     Nodes.value(
         "pause-timeout",

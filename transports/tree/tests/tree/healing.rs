@@ -2,7 +2,7 @@
 
 use crate::net::{Net, id};
 use pmi_core::time::{Duration, Instant};
-use pmi_tree::{Class, Destination, EdgeLoss, NodeId, TreeConfig, TreeEvent, TreeNode};
+use pmi_tree::{Class, Destination, EdgeLoss, NodeId, Silence, TreeConfig, TreeEvent, TreeNode};
 
 /// Nodes that the head has reported as lost.
 fn lost(net: &Net) -> Vec<(u32, u32, EdgeLoss)> {
@@ -150,6 +150,31 @@ fn pause(net: &mut Net, node: u32, seconds: u64) {
     }
 }
 
+/// What was silent at node 1 for the head, one after the other; `None` once it continues.
+fn silences(net: &Net) -> Vec<Option<Silence>> {
+    let of_event = |event: &TreeEvent| match event {
+        TreeEvent::Silent { peer: NodeId(1), silence } => Some(Some(*silence)),
+        TreeEvent::Continued { peer: NodeId(1) } => Some(None),
+        _ => None,
+    };
+    net.events[0].iter().filter_map(of_event).collect()
+}
+
+#[test]
+fn node_whose_host_may_be_silent_for_longer_is_told_from_a_stopped_one() {
+    let mut net = Net::with_silence(3, 4, Duration::from_secs(30));
+    net.stopped.insert(NodeId(1));
+    net.wait(Duration::from_secs(25));
+    assert_eq!((lost(&net), silences(&net)), (vec![], vec![Some(Silence::Host)]));
+    // Its host answers again, and then no more.
+    pause(&mut net, 1, 20);
+    net.wait(Duration::from_secs(20));
+    let all = [Some(Silence::Host), Some(Silence::Process), Some(Silence::Host)];
+    assert_eq!((lost(&net), silences(&net)), (vec![], all.to_vec()));
+    net.wait(Duration::from_secs(12));
+    assert_eq!(lost(&net), [(1, 0, EdgeLoss::Silent)]);
+}
+
 #[test]
 fn stopped_node_whose_host_answers_stays_and_gets_what_was_sent_later() {
     let mut net = Net::new(3, 4);
@@ -161,17 +186,10 @@ fn stopped_node_whose_host_answers_stays_and_gets_what_was_sent_later() {
     assert_eq!(lost(&net), []);
     // A connection that nobody reads would fill up.
     assert!(net.waiting_bytes(0, 1) < 1000, "{}", net.waiting_bytes(0, 1));
-    let of_pause = |net: &Net| -> Vec<TreeEvent> {
-        let is_one = |event: &&TreeEvent| {
-            matches!(event, TreeEvent::Paused { .. } | TreeEvent::Continued { .. })
-        };
-        net.events[0].iter().filter(is_one).cloned().collect()
-    };
-    assert_eq!(of_pause(&net), [TreeEvent::Paused { peer: NodeId(1) }]);
+    assert_eq!(silences(&net), [Some(Silence::Process)]);
     net.stopped.clear();
     net.wait(Duration::from_secs(2));
-    let continued = TreeEvent::Continued { peer: NodeId(1) };
-    assert_eq!(of_pause(&net), [TreeEvent::Paused { peer: NodeId(1) }, continued]);
+    assert_eq!(silences(&net), [Some(Silence::Process), None]);
     let is_message = |event: &TreeEvent| matches!(event, TreeEvent::Message { body, .. } if body.len() == 100_000);
     assert!(net.events[1].iter().any(is_message), "{:?}", net.events[1]);
     net.contribute(0, 1, b"");
@@ -186,7 +204,7 @@ fn stopped_node_whose_host_answers_no_more_is_lost() {
     net.stopped.insert(NodeId(1));
     pause(&mut net, 1, 20);
     assert_eq!(lost(&net), []);
-    net.wait(Duration::from_millis(5200));
+    net.wait(Duration::from_millis(6200));
     assert_eq!(lost(&net), [(1, 0, EdgeLoss::Silent)]);
 }
 

@@ -24,8 +24,14 @@ pub(crate) fn id(number: u32) -> CollectiveId {
 impl Net {
     /// Nodes of which each is attached to its first parent.
     pub(crate) fn new(nodes: u32, radix: u32) -> Self {
+        Self::with_silence(nodes, radix, TreeConfig::new(NodeId::HEAD, nodes).silence)
+    }
+
+    /// The same where a host may be silent for a while before its node is lost.
+    pub(crate) fn with_silence(nodes: u32, radix: u32, silence: Duration) -> Self {
         let ids = (0..nodes).map(NodeId);
-        let node = |node| TreeNode::new(TreeConfig { radix, ..TreeConfig::new(node, nodes) });
+        let config = |node| TreeConfig { radix, silence, ..TreeConfig::new(node, nodes) };
+        let node = |node| TreeNode::new(config(node));
         let mut net = Self {
             nodes: ids.clone().map(|id| Some(node(id))).collect(),
             pipes: BTreeMap::new(),

@@ -9,7 +9,7 @@
 //! | `waits` | every living node receives all results; it does not wait for lost ones |
 //! | `named` | a lost node is reported by the head |
 //! | `blamed` | no other node is, as long as there is but one fault; one that is only stopped never is |
-//! | `paused` | a node is paused for another one only while its process is stopped, or it is silent |
+//! | `paused` | the process of a node is silent for another one only while it is stopped, and its host only while it is cut off |
 //! | `orphan` | a living node is attached in the end, or knows that it is not; it takes the head for lost only if it is |
 //! | `once` | messages arrive once and in order, and none between living nodes is missing |
 //! | `frames` | no node sends what another one refuses |

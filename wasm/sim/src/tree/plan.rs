@@ -1,7 +1,8 @@
 //! Plans of runs: shape, load and faults, from a seed.
 
 use crate::rng::{Percent, Rng, Span};
-use pmi_tree::{Class, Destination, NodeId};
+use pmi_core::time::Duration;
+use pmi_tree::{Class, Destination, NodeId, TreeConfig};
 
 /// A run before it starts. Times are microseconds.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct TreePlan {
     pub talks: Vec<Talk>,
     /// Faults and their times.
     pub faults: Vec<(u64, TreeFault)>,
+    /// True if a host may be silent for half a minute before its node is lost, as within a batch system.
+    pub is_watched: bool,
     /// Times at which the tree grows, and numbers of nodes that join. All nodes that there are then have as
     /// many operations again, of another job.
     pub growths: Vec<(u64, u32)>,
@@ -61,8 +64,19 @@ pub enum TreeFault {
     Cut(NodeId),
     /// The connection of a node to its parent is silent from now on.
     Mute(NodeId),
-    /// The process of a node is stopped for 12 seconds, and its host goes on to answer.
+    /// The process of a node is stopped for 40 seconds, and its host goes on to answer.
     Freeze(NodeId),
+    /// The process of a node runs for moments only for 30 seconds, as one whose memory is swapped out.
+    Storm(NodeId),
+    /// The clock of a node jumps ahead by an hour, as that of a virtual machine that has moved.
+    Jump(NodeId),
+}
+
+impl TreeFault {
+    /// True if it takes no node from the tree.
+    pub(super) const fn is_harmless(self) -> bool {
+        matches!(self, Self::Freeze(_) | Self::Storm(_) | Self::Jump(_))
+    }
 }
 
 impl TreePlan {
@@ -81,6 +95,7 @@ impl TreePlan {
             piece: 64 * 1024,
             talks: Vec::new(),
             faults: Vec::new(),
+            is_watched: false,
             growths: Vec::new(),
         }
     }
@@ -120,8 +135,8 @@ impl TreePlan {
         plan
     }
 
-    /// The plan of a seed, with nodes that are stopped in place of its faults, the head among them, for
-    /// longer than a tree waits for signs of life.
+    /// The plan of a seed, with nodes that are stopped in place of its faults, the head among them, mostly
+    /// for longer than a tree waits for signs of life, or whose clocks jump.
     pub fn frozen(seed: u64) -> Self {
         let mut plan = Self::random(seed);
         plan.growths.clear();
@@ -134,10 +149,24 @@ impl TreePlan {
         let from = START + 2 * plan.pace.to;
         let horizon = [5_000, 50_000, 15_000_000][rng.index(3)];
         let count = 1 + rng.below(3);
-        let mut freeze =
-            || (from + rng.below(horizon), TreeFault::Freeze(node(&mut rng, 0, plan.nodes)));
-        plan.faults = (0..count).map(|_| freeze()).collect();
+        let mut fault = || {
+            let at = from + rng.below(horizon);
+            let node = node(&mut rng, 0, plan.nodes);
+            let kinds = [TreeFault::Freeze, TreeFault::Freeze, TreeFault::Storm, TreeFault::Jump];
+            (at, kinds[rng.index(kinds.len())](node))
+        };
+        plan.faults = (0..count).map(|_| fault()).collect();
+        plan.is_watched = rng.chance(Percent(50));
         plan
+    }
+
+    /// Configuration of a node, among `nodes` nodes.
+    pub(super) fn config(&self, node: NodeId, nodes: u32) -> TreeConfig {
+        let mut config = TreeConfig { radix: self.radix, ..TreeConfig::new(node, nodes) };
+        if self.is_watched {
+            config.silence = Duration::from_secs(30);
+        }
+        config
     }
 
     /// Lets the tree grow under some seeds, with messages to the new nodes, and faults.
@@ -210,7 +239,13 @@ pub(super) const START: u64 = 5_000;
 pub(super) const START_REPORT: u64 = 50_000;
 
 /// Time for which a node is stopped, in microseconds: longer than a tree waits for signs of life.
-pub(super) const FREEZE: u64 = 12_000_000;
+pub(super) const FREEZE: u64 = 40_000_000;
+
+/// Time for which a node runs for moments only.
+pub(super) const STORM: u64 = 30_000_000;
+
+/// Time by which a clock jumps.
+pub(super) const JUMP: u64 = 3_600_000_000;
 
 /// Time limit for a connection to a silent node.
 pub(super) const DIAL_LIMIT: u64 = 3_000_000;

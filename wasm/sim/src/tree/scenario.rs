@@ -126,7 +126,9 @@ impl TreeFault {
             | Self::Isolate(node)
             | Self::Cut(node)
             | Self::Mute(node)
-            | Self::Freeze(node) => node,
+            | Self::Freeze(node)
+            | Self::Storm(node)
+            | Self::Jump(node) => node,
         }
     }
 
@@ -142,9 +144,11 @@ impl TreeFault {
             "reset" => Ok(Self::Cut(node)),
             "mute" => Ok(Self::Mute(node)),
             "freeze" => Ok(Self::Freeze(node)),
+            "storm" => Ok(Self::Storm(node)),
+            "jump" => Ok(Self::Jump(node)),
             _ => Err(format!(
-                "a node can be hit by kill, stop, reset (of its connection to its parent), mute and freeze, \
-                 not `{word}`"
+                "a node can be hit by kill, stop, reset (of its connection to its parent), mute, freeze, \
+                 storm and jump, not `{word}`"
             )),
         }
     }
@@ -158,6 +162,8 @@ impl fmt::Display for TreeFault {
             Self::Cut(_) => "reset",
             Self::Mute(_) => "mute",
             Self::Freeze(_) => "freeze",
+            Self::Storm(_) => "storm",
+            Self::Jump(_) => "jump",
         };
         write!(f, "{word} {}", self.node().0)
     }

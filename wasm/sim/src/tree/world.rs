@@ -6,12 +6,12 @@ mod net;
 use super::check::{self, Fate, TreeChecks};
 use super::connection::Connection;
 use super::mutant::TreeMutant;
-use super::plan::{DIAL_LIMIT, FREEZE, PATIENCE, START, TreeFault, TreePlan};
+use super::plan::{DIAL_LIMIT, FREEZE, PATIENCE, START, STORM, TreeFault, TreePlan};
 use super::queue::DueQueue;
 use super::record::{TreeEntry, TreeNodeLife, TreeNodeView, TreeRecord};
 use crate::rng::Rng;
 use pmi_core::time::Instant;
-use pmi_tree::{NodeId, TreeConfig, TreeEvent, TreeNode};
+use pmi_tree::{AwakeClock, NodeId, Silence, TreeEvent, TreeNode};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A due action.
@@ -34,6 +34,11 @@ enum Action {
     Timer(NodeId),
     /// Of a node that was stopped.
     Thaw(NodeId),
+    /// A node in a storm stops again.
+    Stall {
+        node: NodeId,
+        until: u64,
+    },
     /// Of a node to the next operation of a job.
     Contribute(NodeId, u32),
     Grow(u32),
@@ -56,8 +61,9 @@ struct SimNode {
     is_isolated: bool,
     /// Time until which its process is stopped.
     frozen_until: u64,
-    /// Time for which it was stopped, by which its clock is behind.
-    frozen_for: u64,
+    /// Time by which the clock of its system has jumped ahead.
+    jumped: u64,
+    clock: AwakeClock,
     was_attached: bool,
     /// True once the head has its own report of its first parent.
     is_noted: bool,
@@ -77,7 +83,7 @@ struct SimNode {
 }
 
 impl SimNode {
-    fn new(node: TreeNode, first_job: u32) -> Self {
+    fn new(node: TreeNode, first_job: u32, now: u64) -> Self {
         let is_head = node.config().node == NodeId::HEAD;
         Self {
             was_attached: is_head,
@@ -86,7 +92,8 @@ impl SimNode {
             fate: Fate::Alive { is_attached: false },
             is_isolated: false,
             frozen_until: 0,
-            frozen_for: 0,
+            jumped: 0,
+            clock: AwakeClock::start(Instant::from_micros(now)),
             parent: None,
             peers: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -129,8 +136,8 @@ impl TreeWorld {
     pub fn new(plan: TreePlan, seed: u64, mutant: Option<TreeMutant>) -> Self {
         let ids = || (0..plan.nodes).map(NodeId);
         let node = |id| {
-            let config = TreeConfig { radix: plan.radix, ..TreeConfig::new(id, plan.nodes) };
-            SimNode::new(TreeNode::new(config), FIRST_JOB)
+            let config = plan.config(id, plan.nodes);
+            SimNode::new(TreeNode::new(config), FIRST_JOB, 0)
         };
         let mut world = Self {
             rng: Rng::new(seed, 2),
@@ -236,8 +243,9 @@ impl TreeWorld {
     fn least(&self) -> u64 {
         let faults = self.plan.faults.iter().map(|(at, fault)| match fault {
             TreeFault::Kill(_) | TreeFault::Cut(_) => at + 500_000,
-            TreeFault::Isolate(_) | TreeFault::Mute(_) => at + 8_000_000,
+            TreeFault::Isolate(_) | TreeFault::Mute(_) | TreeFault::Jump(_) => at + 8_000_000,
             TreeFault::Freeze(_) => at + FREEZE + 8_000_000,
+            TreeFault::Storm(_) => at + STORM + 8_000_000,
         });
         let talks = self.plan.talks.iter().map(|talk| START + talk.at);
         let times = faults.chain(talks).chain(self.plan.growths.iter().map(|(at, _)| *at));
@@ -334,9 +342,16 @@ impl TreeWorld {
         &mut self.nodes[node.0 as usize]
     }
 
-    /// The time of the clock of a node, which stands still while the node is stopped.
-    fn now(&self, node: NodeId) -> Instant {
-        Instant::from_micros(self.time - self.sim(node).frozen_for)
+    /// The time of the clock of a node, at which the node looks. It stands still while the node is stopped,
+    /// unless a mutant lets it go on.
+    fn now(&mut self, node: NodeId) -> Instant {
+        let (time, has_gap) = (self.time, self.mutant != Some(TreeMutant::TrustGap));
+        let sim = self.sim_mut(node);
+        let now = Instant::from_micros(time + sim.jumped);
+        if has_gap {
+            sim.clock.look(now);
+        }
+        sim.clock.at(now)
     }
 
     fn is_frozen(&self, node: NodeId) -> bool {
@@ -355,7 +370,7 @@ impl TreeWorld {
             | Action::Contribute(node, _) => Some(*node),
             Action::Grow(_) | Action::Exclude(_) | Action::NoteParent { .. } => Some(NodeId::HEAD),
             Action::Talk(talk) => Some(self.plan.talks[*talk].from),
-            Action::Fault(_) | Action::Thaw(_) => None,
+            Action::Fault(_) | Action::Thaw(_) | Action::Stall { .. } => None,
         }
     }
 
@@ -389,6 +404,7 @@ impl TreeWorld {
                 self.touch(node);
             }
             Action::Thaw(node) => self.thaw(node),
+            Action::Stall { node, until } => self.stall(node, until),
             Action::Contribute(node, job) => self.contribute(node, job),
             Action::Grow(count) => self.grow(count),
             Action::Talk(talk) => self.talk(talk),
@@ -417,7 +433,7 @@ impl TreeWorld {
                 break;
             }
         }
-        let time = self.time;
+        let (time, has_gap) = (self.time, self.mutant != Some(TreeMutant::TrustGap));
         let sim = self.sim_mut(me);
         let Some(node) = &sim.node else { return };
         let is_first = node.is_attached() && !sim.was_attached;
@@ -435,8 +451,9 @@ impl TreeWorld {
         if node.is_over() {
             return self.leave(me);
         }
-        let due = node.poll_timeout().map_or(u64::MAX, Instant::as_micros);
-        let due = due.saturating_add(sim.frozen_for).max(time);
+        let look = if has_gap { sim.clock.next_look().as_micros() } else { u64::MAX };
+        let due = node.poll_timeout().map_or(u64::MAX, |due| sim.clock.moment_of(due).as_micros());
+        let due = due.min(look).saturating_sub(sim.jumped).max(time);
         if due < sim.timer {
             sim.timer = due;
             self.after(due - time, Action::Timer(me));
@@ -477,21 +494,26 @@ impl TreeWorld {
                 let is_hit = |node| self.sim(node).fate == Fate::Hit;
                 // A node that is only stopped is no reason.
                 let faults = self.plan.faults.iter();
-                let faults = faults.filter(|(_, fault)| !matches!(fault, TreeFault::Freeze(_)));
+                let faults = faults.filter(|(_, fault)| !fault.is_harmless());
                 let is_expected = is_hit(node) || is_hit(NodeId::HEAD) || faults.count() > 1;
                 self.checks.on_lost(node, is_expected);
                 self.note(|| TreeRecord::Lost(node));
                 let wait = self.rng.below(2_000);
                 self.after(wait, Action::Exclude(node));
             }
-            TreeEvent::Paused { peer } => {
+            TreeEvent::Silent { peer, silence } => {
                 let connection = self.sim(me).peers.get(&peer).copied().unwrap_or(usize::MAX);
                 let is_silent =
                     self.open_connection(connection).is_none_or(|state| self.is_silent(state));
                 // One that goes on sends its first sign of life within a second.
                 let is_running = self.time > self.sim(peer).frozen_until + FIRST_SIGN;
-                if !is_silent && is_running {
-                    let what = format!("node {} runs, and is paused for node {}", peer.0, me.0);
+                let is_wrong = match silence {
+                    Silence::Process => !is_silent && is_running,
+                    Silence::Host => !is_silent,
+                };
+                if is_wrong {
+                    let what =
+                        format!("{silence:?} of node {} is silent for node {}", peer.0, me.0);
                     self.checks.found("paused", what);
                 }
             }

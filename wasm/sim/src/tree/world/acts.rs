@@ -2,11 +2,11 @@
 
 use super::super::check::{self, Fate};
 use super::super::mutant::TreeMutant;
-use super::super::plan::{FREEZE, START_REPORT, TreeFault};
+use super::super::plan::{FREEZE, JUMP, START_REPORT, STORM, TreeFault};
 use super::super::record::TreeRecord;
 use super::{Action, SimNode, TreeWorld};
 use crate::rng::{Percent, Span};
-use pmi_tree::{CollectiveId, Contribution, Destination, NodeId, TreeConfig, TreeEvent, TreeNode};
+use pmi_tree::{CollectiveId, Contribution, Destination, NodeId, TreeEvent, TreeNode};
 
 impl TreeWorld {
     pub(super) fn set_left(&mut self, me: NodeId, has_lost_head: bool) {
@@ -37,8 +37,8 @@ impl TreeWorld {
             start.received[0] += 1;
         }
         for node in (first..nodes).map(NodeId) {
-            let config = TreeConfig { radix: self.plan.radix, ..TreeConfig::new(node, nodes) };
-            self.nodes.push(SimNode::new(TreeNode::joining(config, &start), job));
+            let config = self.plan.config(node, nodes);
+            self.nodes.push(SimNode::new(TreeNode::joining(config, &start), job, self.time));
             self.checks.on_joined(node, start.ended);
             let parent = node.parent(self.plan.radix).unwrap_or(NodeId::HEAD);
             let at = self.rng.within(self.plan.pace);
@@ -132,7 +132,9 @@ impl TreeWorld {
                 self.hit(node, true);
                 self.sim_mut(node).is_isolated = true;
             }
-            TreeFault::Freeze(node) => self.freeze(node),
+            TreeFault::Freeze(node) => self.freeze(node, FREEZE),
+            TreeFault::Storm(node) => self.stall(node, self.time + STORM),
+            TreeFault::Jump(node) => self.sim_mut(node).jumped += JUMP,
             TreeFault::Cut(node) | TreeFault::Mute(node) => {
                 let parent = self.sim(node).node.as_ref().and_then(TreeNode::parent);
                 let Some(parent) = parent else { return };
@@ -152,16 +154,23 @@ impl TreeWorld {
         }
     }
 
-    /// Stops the process of a node for a while. Its clock stands still, unless a mutant lets it go on.
-    fn freeze(&mut self, node: NodeId) {
-        let (time, has_gap) = (self.time, self.mutant != Some(TreeMutant::TrustGap));
+    /// Stops the process of a node for a while.
+    fn freeze(&mut self, node: NodeId, micros: u64) {
+        let until = self.time + micros;
         let sim = self.sim_mut(node);
-        let until = time + FREEZE;
-        if has_gap {
-            sim.frozen_for += until - sim.frozen_until.max(time);
+        sim.frozen_until = sim.frozen_until.max(until);
+        self.after(micros, Action::Thaw(node));
+    }
+
+    /// Stops a node that runs for moments only, until the end of the storm.
+    pub(super) fn stall(&mut self, node: NodeId, until: u64) {
+        if self.time >= until {
+            return;
         }
-        sim.frozen_until = until;
-        self.after(FREEZE, Action::Thaw(node));
+        let stopped = self.rng.within(Span::new(200_000, 3_000_000));
+        let moment = self.rng.within(Span::new(5_000, 200_000));
+        self.freeze(node, stopped);
+        self.after(stopped + moment, Action::Stall { node, until });
     }
 
     /// A node that is stopped acts later. Its timer begins anew.

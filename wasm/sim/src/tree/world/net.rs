@@ -5,7 +5,6 @@ use super::super::mutant::TreeMutant;
 use super::super::plan::{PICOS, START};
 use super::super::record::{TreeEdgeWay, TreeRecord};
 use super::{Action, SimNode, TreeWorld};
-use pmi_core::time::Instant;
 use pmi_tree::{NodeId, TreeError};
 use std::mem;
 
@@ -106,9 +105,12 @@ impl TreeWorld {
 
     pub(super) fn deliver(&mut self, connection: usize, from: NodeId) {
         let is_open = self.open_connection(connection).is_some_and(|state| !self.is_silent(state));
+        let Some(to) = self.connections.get(connection).map(|state| state.other(from)) else {
+            return;
+        };
+        let now = self.now(to);
         let Some(state) = self.connections.get_mut(connection) else { return };
-        let (to, direction) = (state.other(from), state.direction(from));
-        let now = Instant::from_micros(self.time - self.nodes[to.0 as usize].frozen_for);
+        let direction = state.direction(from);
         let direction = &mut state.directions[direction];
         let Arrival { bytes, has_end, next } = direction.pop();
         let len = bytes.len();

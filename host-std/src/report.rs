@@ -14,6 +14,8 @@ use pmi_host_base::ranges::Ranks;
 use pmi_host_os::refusal;
 use pmi_std::env::PIN_VARIABLE;
 use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
@@ -148,6 +150,30 @@ pub(crate) fn cut_off(nodes: &[SilentNode], size: u32, limit: Duration) -> Optio
     ))
 }
 
+/// Table of the variables that hosts decide, each with its values and their hosts.
+pub(crate) fn variables_of_hosts(of_hosts: &[(String, Vec<(OsString, OsString)>)]) -> String {
+    let mut found: BTreeMap<&OsStr, BTreeMap<&OsStr, Vec<&str>>> = BTreeMap::new();
+    for (host, variables) in of_hosts {
+        for (name, value) in variables {
+            found.entry(name).or_default().entry(value).or_default().push(host);
+        }
+    }
+    if found.is_empty() {
+        return "no host has a value of its own for a variable of the environment".to_owned();
+    }
+    let mut text = "variables of the environment that hosts decide:".to_owned();
+    for (name, values) in found {
+        for (value, hosts) in values.iter().take(HOSTS_SHOWN) {
+            let shown = format!("= {}={}", name.display(), value.display());
+            text.push_str(&format!("\n  {shown:<36}  of {}", listed(hosts)));
+        }
+        if let Some(more) = values.len().checked_sub(HOSTS_SHOWN).filter(|more| *more > 0) {
+            text.push_str(&format!("\n  = {} has {more} more values", name.display()));
+        }
+    }
+    text
+}
+
 /// Report on nodes that continue after a silence; `None` if there are none.
 pub(crate) fn continued(nodes: &[SilentNode]) -> Option<String> {
     let lasts = nodes.iter().map(|node| node.lasts).max()?.as_secs();
@@ -159,8 +185,12 @@ pub(crate) fn continued(nodes: &[SilentNode]) -> Option<String> {
 }
 
 fn hosts(nodes: &[SilentNode]) -> String {
-    let shown: Vec<&str> = nodes.iter().take(HOSTS_SHOWN).map(|node| &*node.host).collect();
-    match nodes.len().saturating_sub(HOSTS_SHOWN) {
+    listed(&nodes.iter().map(|node| &*node.host).collect::<Vec<_>>())
+}
+
+fn listed(hosts: &[&str]) -> String {
+    let shown = &hosts[..hosts.len().min(HOSTS_SHOWN)];
+    match hosts.len().saturating_sub(HOSTS_SHOWN) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }

@@ -105,6 +105,20 @@ fn value_of_a_node_wins_for_devices_and_networks_unless_the_user_sets_one() {
     let row = reported.lines().find(|line| line.trim().starts_with("= CUDA_VISIBLE_DEVICES=0 "));
     let row = row.unwrap_or_else(|| panic!("{reported}"));
     assert!(row.ends_with("of this host, on hosts without a value of their own"), "{row}");
+    let of_hosts = |reported: &str| -> Vec<String> {
+        let (_, table) = reported.split_once("that hosts decide:\n").expect(reported);
+        table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    let all = [
+        "= CUDA_VISIBLE_DEVICES=a of a",
+        "= CUDA_VISIBLE_DEVICES=b of b",
+        "= ROCR_VISIBLE_DEVICES=1 of a, b",
+        "= SLINGSHOT_VNIS=of-a of a",
+        "= SLINGSHOT_VNIS=of-b of b",
+    ];
+    assert_eq!(of_hosts(&reported), all);
+    let stated = ran(&["--env-report", "--env", "CUDA_VISIBLE_DEVICES=2"]).err;
+    assert_eq!(of_hosts(&stated), all[2..]);
 }
 
 #[test]

@@ -390,7 +390,8 @@ mod tests {
             ranks: vec![rank],
             more_ranks: 2,
         };
-        NodeReport { number: 5, jobs: vec![job] }
+        let variables = vec![("CUDA_VISIBLE_DEVICES".into(), "0,3".into())];
+        NodeReport { number: 5, jobs: vec![job], variables }
     }
 
     fn of_head() -> Vec<ToNode> {

@@ -3,9 +3,10 @@
 use crate::watch::table::{Elsewhere, Rank, Wait, WaitCondition};
 use pmi_host_base::ranges::Ranks;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::time::Duration;
 
-/// Request of the head for the state of ranks.
+/// Request of the head for the state of ranks, or for variables of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReportRequest {
     /// Number of the request, which the answer repeats.
@@ -19,6 +20,8 @@ pub(crate) struct ReportRequest {
 pub(crate) enum RowsWanted {
     /// None: only waits.
     NoRank,
+    /// None, and no waits, but the variables that the node decides.
+    Variables,
     /// The first ranks of each job, at most this many.
     All {
         /// The number.
@@ -40,6 +43,8 @@ pub(crate) struct NodeReport {
     pub(crate) number: u32,
     /// Jobs with ranks on the node.
     pub(crate) jobs: Vec<JobReport>,
+    /// Variables that ranks of the first job have there in place of those of the head.
+    pub(crate) variables: Vec<(OsString, OsString)>,
 }
 
 /// State of the ranks of one job on a node.

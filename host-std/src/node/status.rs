@@ -2,6 +2,7 @@
 
 use super::jobs::{JobState, Jobs};
 use super::processes::{ProcessEntry, Processes};
+use crate::launch::plan::program_environment::Inherited;
 use crate::link::node_report::{
     InitWait, JobReport, NodeReport, NodeWait, ReportRequest, RowsWanted,
 };
@@ -134,8 +135,20 @@ impl Status {
     /// State of the ranks of this node.
     pub(super) fn node_report(&mut self, run: RunView<'_>, request: &ReportRequest) -> NodeReport {
         let ReportRequest { number, rows } = request;
-        let jobs = run.jobs.iter().map(|(id, job)| self.job_report(run, (id, job), rows));
-        NodeReport { number: *number, jobs: jobs.collect() }
+        let (mut jobs, mut variables) = (Vec::new(), Vec::new());
+        match rows {
+            RowsWanted::Variables => {
+                let first = run.jobs.iter().next();
+                variables.extend(first.into_iter().flat_map(|(_, job)| {
+                    Inherited::here(&job.plan.environment).of_node(&job.plan.environment)
+                }));
+            }
+            _ => {
+                let all = run.jobs.iter();
+                jobs.extend(all.map(|(id, job)| self.job_report(run, (id, job), rows)));
+            }
+        }
+        NodeReport { number: *number, jobs, variables }
     }
 
     fn job_report(
@@ -148,7 +161,7 @@ impl Status {
         let local = &plan.placement.ranks;
         let runs = |rank: &u32| run.runs(id, *rank);
         let (wanted, most): (Vec<u32>, u32) = match rows {
-            RowsWanted::NoRank => (Vec::new(), 0),
+            RowsWanted::NoRank | RowsWanted::Variables => (Vec::new(), 0),
             RowsWanted::All { most } => (local.iter().collect(), *most),
             RowsWanted::Running { most } => (local.iter().filter(runs).collect(), *most),
             RowsWanted::Listed(jobs) => {

@@ -37,6 +37,8 @@ pub(super) enum Purpose {
     Interrupted,
     /// Answer to status requests.
     Clients,
+    /// Variables that nodes decide, for the user.
+    Environment,
 }
 
 /// A request, with the answers so far.
@@ -77,6 +79,7 @@ impl Purpose {
             Self::All => RowsWanted::All { most },
             Self::Running { .. } | Self::Interrupted => RowsWanted::Running { most },
             Self::Clients => RowsWanted::All { most: u32::MAX },
+            Self::Environment => RowsWanted::Variables,
         }
     }
 
@@ -158,7 +161,7 @@ mod tests {
     use pmi_host_os::clock;
 
     fn report(number: u32) -> NodeReport {
-        NodeReport { number, jobs: Vec::new() }
+        NodeReport { number, jobs: Vec::new(), variables: Vec::new() }
     }
 
     #[test]

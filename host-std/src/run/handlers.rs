@@ -119,6 +119,9 @@ impl Run {
             let nodes: Vec<u32> = self.nodes.iter().map(|(node, _)| node.0).collect();
             spawn::send_programs(self, &nodes);
             self.send_all(ToNode::Job(Box::new(job)));
+            if self.plan(0).environment.report && self.jobs.names_hosts() {
+                reports::request_reports(self, Purpose::Environment);
+            }
             growth::await_late(self);
         }
     }

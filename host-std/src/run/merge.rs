@@ -219,7 +219,7 @@ mod tests {
             ranks: Vec::new(),
             more_ranks: 0,
         };
-        NodeReport { number: 1, jobs: vec![job] }
+        NodeReport { number: 1, jobs: vec![job], variables: Vec::new() }
     }
 
     fn row(rank: u32, text: &str) -> Rank {

@@ -251,6 +251,13 @@ fn handle_collection(run: &mut Run, done: Collection) -> io::Result<()> {
             run.reports.socket.set_answer(clock::now(), &table);
             run.reports.socket.resume(&run.poller)?;
         }
+        Purpose::Environment => {
+            let of_host = |(node, report): (NodeId, NodeReport)| {
+                Some((run.nodes.get(node)?.host.clone(), report.variables))
+            };
+            let of_hosts = Vec::from_iter(reports.into_iter().filter_map(of_host));
+            run.io.report(report::variables_of_hosts(&of_hosts));
+        }
     }
     Ok(())
 }

@@ -145,6 +145,17 @@ impl Inherited {
         Self { variables: variables.collect() }
     }
 
+    /// Those that a batch system or a site has set on this node, and the user has not set for all programs.
+    pub(crate) fn of_node(self, all: &Environment) -> Vec<(OsString, OsString)> {
+        let is_set_there = |one: &Variable| {
+            one.owner == Owner::Node
+                && !covers(OF_HOST, one.name.as_bytes())
+                && all.set.iter().all(|(name, _)| *name != one.name)
+        };
+        let own = self.variables.into_iter().filter(is_set_there);
+        own.map(|Variable { name, value, .. }| (name, value)).collect()
+    }
+
     /// Variables of a node: those of its `own` that it decides, and otherwise those of the head.
     /// `is_directory` looks for a directory on this node.
     fn composed(

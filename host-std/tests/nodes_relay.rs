@@ -184,7 +184,10 @@ fn head_that_only_its_own_host_reaches_is_reached_over_ssh() {
     let words = ["run", "--hosts", "n[1-5]", "--node-interface", "127.0.0.9", "--tree-radix", "2"];
     let rank = ["-l", "sh", "-c", "uname -n"];
     let ran = run(&mut hosts.head(&[&words[..], &rank].concat())).exits_with(1);
-    assert!(ran.err.contains("could be started on 5 of 5 hosts"), "{}", ran.err);
+    // Which hosts have failed by then depends on their time.
+    for part in [" of 5 hosts", "'--node-relay' connects over the starter"] {
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
     let relayed = [&words[..], &["--node-relay"], &rank].concat();
     let ran = run(&mut hosts.head(&relayed)).exits_with(0).says_nothing();
     let mut lines = ran.lines();

@@ -6,10 +6,11 @@ use crate::tree::File;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Packages whose modules must form a stack.
-const PACKAGES: [&str; 8] = [
+const PACKAGES: [&str; 9] = [
     "host-std",
     "host-std/base",
     "host-std/capi",
+    "host-std/hardware",
     "host-std/nodes",
     "host-std/noise",
     "host-std/os",

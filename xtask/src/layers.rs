@@ -32,6 +32,7 @@ const LAYERS: &[CrateLayer] = &[
             "transports/trace",
             "transports/tree",
             "host-std/base",
+            "host-std/hardware",
             "host-std/nodes",
             "host-std/os",
             "host-std/tools",
@@ -49,6 +50,7 @@ const LAYERS: &[CrateLayer] = &[
             "host-std/os",
         ],
     },
+    CrateLayer { directory: "host-std/hardware", uses: &["host-std/base"] },
     CrateLayer { directory: "host-std/noise", uses: &[] },
     CrateLayer { directory: "host-std/os", uses: &["core", "transports/std", "host-std/base"] },
     CrateLayer {

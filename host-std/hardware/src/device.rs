@@ -1,0 +1,181 @@
+//! Devices of a node: GPUs, network cards and storage.
+
+use crate::processor_set::ProcessorSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// A device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Kind of the device.
+    pub kind: DeviceKind,
+    /// Names by which the system and libraries know it, as `card0`, `renderD128`, `mlx5_0` or `nvme0n1`; the
+    /// most telling one first.
+    pub names: Vec<String>,
+    /// Name by which libraries know it on every host, as `GPU-8b9c…`.
+    pub uuid: Option<String>,
+    /// Place on the PCI bus, and what is stated there.
+    pub pci: Option<PciFacts>,
+    /// Processors near it; none if the system does not say.
+    pub near: ProcessorSet,
+    /// Number of the memory domain near it.
+    pub memory: Option<u32>,
+    /// Parts that can be used alone, in the order of their numbers.
+    pub parts: Vec<DevicePart>,
+}
+
+/// Kind of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeviceKind {
+    /// A GPU, or another accelerator.
+    Gpu(GpuMaker),
+    /// A network card.
+    Network(Fabric),
+    /// A block device.
+    Storage,
+}
+
+/// Maker of a GPU, whose libraries have variables of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GpuMaker {
+    /// NVIDIA.
+    Nvidia,
+    /// AMD.
+    Amd,
+    /// Intel.
+    Intel,
+    /// Another one.
+    Other,
+}
+
+/// Network of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fabric {
+    /// InfiniBand, and RoCE by its verbs.
+    InfiniBand,
+    /// HPE Slingshot.
+    Slingshot,
+    /// Elastic Fabric Adapter.
+    Efa,
+    /// Omni-Path.
+    OmniPath,
+    /// Ethernet.
+    Ethernet,
+}
+
+/// Part of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DevicePart {
+    /// Number of the part within the device.
+    pub number: u32,
+    /// Kind of the part.
+    pub kind: PartKind,
+    /// Name by which libraries know it, as `MIG-…`.
+    pub uuid: Option<String>,
+}
+
+/// Kind of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartKind {
+    /// Instance of a GPU of NVIDIA (MIG).
+    Mig,
+    /// Tile of a GPU of Intel.
+    Tile,
+    /// Partition of a GPU of AMD.
+    Partition,
+}
+
+/// Place of a device on the PCI bus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PciFacts {
+    /// Address.
+    pub address: PciAddress,
+    /// Class and subclass, as `0x0302`.
+    pub class: u16,
+    /// Number of the maker.
+    pub vendor: u16,
+    /// Number of the device with its maker.
+    pub device: u16,
+    /// Bridges above it, the outermost first.
+    pub bridges: Vec<PciAddress>,
+}
+
+/// Address of a function on the PCI bus. Printed as `0000:3b:00.0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PciAddress {
+    /// Domain.
+    pub domain: u32,
+    /// Bus.
+    pub bus: u8,
+    /// Slot, up to 31.
+    pub slot: u8,
+    /// Function, up to 7.
+    pub function: u8,
+}
+
+/// Text that is no address of PCI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no address of PCI, as '0000:3b:00.0'")]
+pub struct NotAnAddress;
+
+impl FromStr for PciAddress {
+    type Err = NotAnAddress;
+
+    fn from_str(text: &str) -> Result<Self, NotAnAddress> {
+        let parse = || {
+            let (domain, rest) = text.split_once(':')?;
+            let (bus, rest) = rest.split_once(':')?;
+            let (slot, function) = rest.split_once('.')?;
+            let is_number = |digits: &&str| {
+                (1..=8).contains(&digits.len()) && digits.bytes().all(|one| one.is_ascii_hexdigit())
+            };
+            let number =
+                |digits: &str| u32::from_str_radix(Some(digits).filter(is_number)?, 16).ok();
+            let byte = |digits: &str| u8::try_from(number(digits)?).ok();
+            let address = Self {
+                domain: number(domain)?,
+                bus: byte(bus)?,
+                slot: byte(slot).filter(|slot| *slot < 32)?,
+                function: byte(function).filter(|function| *function < 8)?,
+            };
+            Some(address)
+        };
+        parse().ok_or(NotAnAddress)
+    }
+}
+
+impl fmt::Display for PciAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { domain, bus, slot, function } = self;
+        write!(f, "{domain:04x}:{bus:02x}:{slot:02x}.{function:x}")
+    }
+}
+
+impl Device {
+    /// Name for people: the first one, else the address.
+    pub fn name(&self) -> String {
+        let by_address = || self.pci.as_ref().map(|pci| pci.address.to_string());
+        self.names.first().cloned().or_else(by_address).unwrap_or_default()
+    }
+
+    /// True for a GPU.
+    pub const fn is_gpu(&self) -> bool {
+        matches!(self.kind, DeviceKind::Gpu(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_printed() {
+        for text in ["0000:3b:00.0", "10000:ff:1f.7", "0001:00:02.1"] {
+            assert_eq!(text.parse::<PciAddress>().map(|one| one.to_string()), Ok(text.into()));
+        }
+        let wrong = ["", "0000:3b:00", "3b:00.0", "0000:3b:20.0", "0000:3b:00.8", "0000:100:00.0"];
+        for wrong in wrong.into_iter().chain(["0000:+b:00.0", "0:0:0.", "123456789:00:00.0"]) {
+            assert_eq!(wrong.parse::<PciAddress>(), Err(NotAnAddress), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The model: sets of processors that share something, memory domains and devices.
+
+use crate::device::Device;
+use crate::processor_set::ProcessorSet;
+
+/// Hardware of a node, as far as it may be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeHardware {
+    /// Name of the machine, if its description has one.
+    pub name: Option<String>,
+    /// Hardware threads by their numbers in the system.
+    pub processors: ProcessorSet,
+    /// Sets of processors that share something, outer ones before those inside them, and else by their first
+    /// processors.
+    pub groups: Vec<Group>,
+    /// Memory domains by their numbers in the system.
+    pub memories: Vec<Memory>,
+    /// Devices in the order of their addresses.
+    pub devices: Vec<Device>,
+}
+
+/// Processors that share something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// What they share.
+    pub kind: GroupKind,
+    /// Number of the object in the system, as of a package or a core; caches have none.
+    pub number: Option<u32>,
+    /// The processors.
+    pub processors: ProcessorSet,
+}
+
+/// What processors of a group share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupKind {
+    /// A socket.
+    Package,
+    /// A die.
+    Die,
+    /// A cache.
+    Cache(CacheFacts),
+    /// A core.
+    Core(CoreFacts),
+}
+
+/// A cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheFacts {
+    /// Level, from 1.
+    pub level: u8,
+    /// What it holds.
+    pub content: CacheContent,
+    /// Size in bytes; 0 if the system does not say, as below.
+    pub bytes: u64,
+    /// Size of a line in bytes.
+    pub line_bytes: u32,
+    /// Ways of a set.
+    pub ways: u32,
+}
+
+/// Content of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheContent {
+    /// Data and instructions.
+    #[default]
+    Unified,
+    /// Data.
+    Data,
+    /// Instructions.
+    Instructions,
+}
+
+/// A core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreFacts {
+    /// Kind of the core on a machine with several: 0 for those that save most energy, and above that in the
+    /// order of their speed.
+    pub efficiency: u8,
+}
+
+/// A memory domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Number in the system.
+    pub number: u32,
+    /// Processors near it; for memory without processors, those of its package or of the machine.
+    pub near: ProcessorSet,
+    /// Size in bytes, if the system says so.
+    pub bytes: Option<u64>,
+    /// Kind of the memory.
+    pub kind: MemoryKind,
+}
+
+/// Kind of a memory domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MemoryKind {
+    /// Main memory.
+    #[default]
+    Main,
+    /// High bandwidth memory beside main memory.
+    HighBandwidth,
+    /// Memory that is farther away than the main memory of any package, as behind CXL.
+    Far,
+    /// Memory of a GPU that the system lists as a domain.
+    OfGpu,
+}
+
+impl NodeHardware {
+    /// The hardware that a process may use which is allowed these processors: groups and domains keep those
+    /// of their processors, and groups without any are gone. Devices stay.
+    #[must_use]
+    pub fn restricted(&self, allowed: &ProcessorSet) -> Self {
+        let groups = self.groups.iter().map(|group| {
+            let processors = group.processors.and(allowed);
+            Group { processors, ..group.clone() }
+        });
+        let memories = self.memories.iter().map(|memory| {
+            let near = memory.near.and(allowed);
+            Memory { near, ..memory.clone() }
+        });
+        Self {
+            name: self.name.clone(),
+            processors: self.processors.and(allowed),
+            groups: groups.filter(|group| !group.processors.is_empty()).collect(),
+            memories: memories.collect(),
+            devices: self.devices.clone(),
+        }
+    }
+
+    /// Sets of processors of one kind of groups, in their order.
+    pub fn sets(&self, is_meant: impl Fn(&GroupKind) -> bool) -> Vec<&ProcessorSet> {
+        let meant = self.groups.iter().filter(|group| is_meant(&group.kind));
+        meant.map(|group| &group.processors).collect()
+    }
+
+    /// Cores, each with its processors. A machine that lists none has one for each processor.
+    pub fn cores(&self) -> Vec<ProcessorSet> {
+        let listed = self.sets(|kind| matches!(kind, GroupKind::Core(_)));
+        match listed.is_empty() {
+            true => self.processors.iter().map(|one| ProcessorSet::from_iter([*one])).collect(),
+            false => listed.into_iter().cloned().collect(),
+        }
+    }
+
+    /// GPUs in the order of their addresses, which is that of `CUDA_DEVICE_ORDER=PCI_BUS_ID`.
+    pub fn gpus(&self) -> impl Iterator<Item = &Device> {
+        self.devices.iter().filter(|device| device.is_gpu())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str) -> ProcessorSet {
+        ProcessorSet::of_list(text).unwrap()
+    }
+
+    #[test]
+    fn restricted_hardware_has_the_allowed_processors() {
+        let core = |number, text: &str| Group {
+            kind: GroupKind::Core(CoreFacts::default()),
+            number: Some(number),
+            processors: set(text),
+        };
+        let package = Group { kind: GroupKind::Package, number: Some(0), processors: set("0-3") };
+        let memory =
+            Memory { number: 0, near: set("0-3"), bytes: None, kind: MemoryKind::default() };
+        let all = NodeHardware {
+            processors: set("0-3"),
+            groups: vec![package, core(0, "0,2"), core(1, "1,3")],
+            memories: vec![memory],
+            ..NodeHardware::default()
+        };
+        let some = all.restricted(&set("2,7"));
+        assert_eq!((some.processors.to_string(), some.cores()), ("2".into(), vec![set("2")]));
+        assert_eq!((some.groups.len(), &some.memories[0].near), (2, &set("2")));
+        assert_eq!(NodeHardware { groups: Vec::new(), ..all }.cores().len(), 4);
+    }
+}

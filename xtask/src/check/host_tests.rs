@@ -171,6 +171,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("os/refusal", &["refused_calls", "sandboxes"]),
     ("os/admission", &["dial", "identity", "munge", "pages", "tls", "unauthenticated"]),
     ("os/byte_vec", &["nodes"]),
+    ("os/command_output", &["nodes_slurm", "stack"]),
     ("os/cleanup", &["cleanup", "exhaustion", "leftovers", "sandboxes"]),
     ("os/clock", &["exit_codes", "stops"]),
     ("os/console", &["keys", "terminal"]),

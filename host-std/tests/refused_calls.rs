@@ -1,7 +1,8 @@
 //! Jobs where the system refuses one call, each of about ninety with two errors, or all calls that a sandbox is
 //! known to lack: they work by a fallback, or end with a sentence that names the call.
 
-use crate::common::{Ran, c_program, host, run};
+use crate::common::listening::local_rank;
+use crate::common::{Ran, c_program, copy_program, host, run, small_host_path};
 use nix::libc;
 use std::fs;
 use std::path::PathBuf;
@@ -272,9 +273,9 @@ fn jobs_run_and_fail_as_always_without_the_calls_that_a_sandbox_lacks() {
     jobs.leave_nothing();
 }
 
-/// Runs the jobs with a script in front, which may use root's rights.
+/// Runs three jobs, each by the command for these words of the launcher.
 #[track_caller]
-fn within(before: &[&str], script: &str) {
+fn three_jobs(command: impl Fn(&[&str]) -> Command) {
     let jobs = Jobs::new(RUN);
     let failing = jobs.failing();
     for (words, code) in [
@@ -282,20 +283,95 @@ fn within(before: &[&str], script: &str) {
         (&["run", "-n", "2", "sh", "-c", "echo $PMI_RANK"], 0),
         (&["run", "-n", "2", "sh", "-c", &failing], 5),
     ] {
-        let inner = host(words);
-        let mut command = Command::new(before[0]);
-        command.args(&before[1..]).args(["sh", "-c", &format!("{script}exec \"$0\" \"$@\"")]);
-        command.arg(inner.get_program()).args(inner.get_args());
+        let mut command = command(words);
         command.stdin(Stdio::null()).env("XDG_CONFIG_HOME", "/nowhere");
         let ran = run(&mut command).exits_with(code);
         if code == 0 {
             let ran = ran.says_nothing();
-            assert!(words.len() == 3 || ran.lines().len() == 2, "{before:?} {script}: {ran:?}");
+            assert!(words.len() == 3 || ran.lines().len() == 2, "{command:?}: {ran:?}");
         } else {
             ran.says(&["rank 1 of 2", "exited with code 5"]);
         }
     }
     jobs.leave_nothing();
+}
+
+/// Runs the jobs with a script in front, which may use root's rights.
+#[track_caller]
+fn within(before: &[&str], script: &str) {
+    three_jobs(|words| {
+        let inner = host(words);
+        let mut command = Command::new(before[0]);
+        command.args(&before[1..]).args(["sh", "-c", &format!("{script}exec \"$0\" \"$@\"")]);
+        command.arg(inner.get_program()).args(inner.get_args());
+        command
+    });
+}
+
+/// Runs the jobs with this container around the launcher, which is `/pmi-host` there, and around ranks.
+#[track_caller]
+fn within_container(container: &[&str]) {
+    let around = |command: &mut Command, words: &[&str]| {
+        command.args(&container[1..]).args(words);
+        // Charliecloud wants to know it.
+        command.env("USER", "nobody");
+    };
+    three_jobs(|words| {
+        let mut command = Command::new(container[0]);
+        around(&mut command, &[&["/pmi-host"], words].concat());
+        command
+    });
+    three_jobs(|words| {
+        let (own, program) = words.split_at(3);
+        let exchange = local_rank();
+        let exchange = ["sh", "-c", &exchange];
+        let mut command = host(own);
+        command.arg(container[0]);
+        around(&mut command, if program.is_empty() { &exchange } else { program });
+        command
+    });
+}
+
+/// True if a container can be started; else a note, which in CI is a failure.
+fn starts(container: &[&str], remedy: &str) -> bool {
+    let mut command = Command::new(container[0]);
+    let started = command.args(&container[1..]).arg("/usr/bin/true").env("USER", "nobody").output();
+    let is_started = started.is_ok_and(|started| started.status.success());
+    assert!(
+        is_started || std::env::var_os("CI").is_none(),
+        "{container:?} does not start; {remedy}"
+    );
+    if !is_started {
+        eprintln!("skipped: {container:?} does not start; {remedy}");
+    }
+    is_started
+}
+
+/// Words of a container of bubblewrap with nothing but programs and these `options`.
+fn bubblewrap<'a>(options: &[&'a str]) -> Vec<&'a str> {
+    let launcher = small_host_path().to_str().unwrap();
+    let mut words = vec!["bwrap", "--ro-bind", "/usr", "/usr", "--ro-bind", launcher, "/pmi-host"];
+    for path in ["/bin", "/lib", "/lib64"] {
+        words.extend(["--ro-bind", path, path]);
+    }
+    words.extend(options);
+    words
+}
+
+/// An image for Charliecloud and podman: the launcher, and places for the rest of the system.
+fn image() -> tempfile::TempDir {
+    let image = tempfile::tempdir().unwrap();
+    for name in ["dev", "etc", "home", "mnt", "proc", "root", "run", "sys", "tmp", "usr"] {
+        fs::create_dir(image.path().join(name)).unwrap();
+    }
+    for name in ["group", "hosts", "passwd", "resolv.conf"] {
+        fs::write(image.path().join("etc").join(name), "").unwrap();
+    }
+    for name in ["bin", "lib", "lib64", "sbin"] {
+        std::os::unix::fs::symlink(format!("usr/{name}"), image.path().join(name)).unwrap();
+    }
+    copy_program(small_host_path(), image.path().join("pmi-host"), 0o755);
+    image
 }
 
 /// True for root, who alone can make name spaces everywhere.
@@ -347,4 +423,63 @@ fn jobs_run_and_fail_as_always_in_name_spaces() {
         let options = options.split(' ');
         within(&["unshare"].into_iter().chain(options).collect::<Vec<_>>(), "");
     }
+}
+
+// Coverage: SANDBOX-9, SANDBOX-10
+#[test]
+fn jobs_run_and_fail_as_always_in_bubblewrap() {
+    if !starts(&bubblewrap(&[]), "Debian's package bubblewrap brings what is missing") {
+        return;
+    }
+    let system = ["--ro-bind", "/etc", "/etc", "--ro-bind", "/sys", "/sys"];
+    let own = ["--proc", "/proc", "--dev", "/dev"];
+    for options in [
+        // Neither of /dev, /etc, /proc, /sys and /tmp.
+        vec![],
+        // No /tmp.
+        [&system[..], &own].concat(),
+        vec!["--unshare-all"],
+        [&["--unshare-all", "--die-with-parent", "--tmpfs", "/tmp"][..], &own].concat(),
+    ] {
+        within_container(&bubblewrap(&options));
+    }
+}
+
+// Coverage: SANDBOX-11
+#[test]
+fn jobs_run_and_fail_as_always_in_charliecloud() {
+    let image = image();
+    let container = ["ch-run", "-b", "/usr:/usr", image.path().to_str().unwrap(), "--"];
+    if starts(&container, "Debian's package charliecloud brings what is missing") {
+        within_container(&container);
+    }
+}
+
+// Coverage: SANDBOX-12
+#[test]
+fn jobs_run_and_fail_as_always_in_podman() {
+    let image = image();
+    // The system that these tests run on may have lower limits than podman sets.
+    let image = image.path().to_str().unwrap();
+    let container =
+        ["podman", "run", "--rm", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"];
+    let container = [&container[..], &["-v", "/usr:/usr:ro", "--rootfs", image]].concat();
+    let started = Command::new("podman").args(&container[1..]).arg("/usr/bin/true").output();
+    // No package is required for it: where the tests run in a container, it starts seldom.
+    if !started.is_ok_and(|started| started.status.success()) {
+        return eprintln!("skipped: podman does not start here");
+    }
+    three_jobs(|words| {
+        let mut command = Command::new("podman");
+        command.args(&container[1..]).arg("/pmi-host").args(words);
+        command
+    });
+    // The descriptor of a rank, and no other one, is passed on.
+    let rank = format!(
+        "exec podman run --preserve-fds=$((PMI_FD - 2)) --env-host {}",
+        container[2..].join(" ")
+    );
+    let rank = format!("{rank} /usr/bin/sh -c '{}'", local_rank().replace('\'', "'\\''"));
+    let ran = run(host(["run", "-n", "2", "sh", "-c"]).arg(&rank)).exits_with(0).says_nothing();
+    assert_eq!(ran.lines(), ["0: of-1", "1: of-0"]);
 }

@@ -35,6 +35,9 @@ pub(crate) const PACKAGES: &[&str] = &[
     // The debugger that reads the calls of ranks, and the terminals in which it controls them.
     "gdb",
     "tmux",
+    // Containers around launcher and ranks.
+    "bubblewrap",
+    "charliecloud",
 ];
 
 /// The sentence about a missing MPI, with its remedy.
@@ -72,6 +75,9 @@ pub(crate) fn find() -> Result<String, String> {
     probe("python3", &["-c", "import ensurepip, venv"])?;
     probe("gdb", &["--version"])?;
     probe("tmux", &["-V"])?;
+    for container in ["bwrap", "ch-run"] {
+        probe(container, &["--version"])?;
+    }
     // By its path: there may be another one that does not see Debian's modules.
     probe("/usr/bin/python3", &["-c", "import mpi4py, pmix"])?;
     Ok(format!(

@@ -7,7 +7,7 @@
 //! library     MPI libraries of a program, and functions, from its file
 //! user_file   opens files that users name, safely against other users; system_file: files of the kernel and
 //!             of the administrator
-//! limits      limits of the system for this process
+//! limits      limits of the system for this process; host_name: name of this machine
 //! program     path of a program, and the cause if it cannot be started
 //! variables   variables that launchers set for ranks or remove; env: those of one rank
 //! signals     signals by the names and numbers that ranks use
@@ -28,6 +28,7 @@ pub mod columns;
 pub mod env;
 pub mod executable;
 pub mod exit;
+pub mod host_name;
 mod key_index;
 pub mod kvs_budget;
 pub mod library;

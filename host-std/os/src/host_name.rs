@@ -1,15 +1,8 @@
 //! Names of hosts: which mean the same host, which mean this machine, and its name in Slurm.
 
-use nix::sys::utsname::uname;
 use std::net::{IpAddr, UdpSocket};
 
-/// Name of this machine; `localhost` where a sandbox refuses to say it.
-pub fn own() -> String {
-    match uname() {
-        Ok(system) => system.nodename().to_string_lossy().into_owned(),
-        Err(_) => "localhost".to_owned(),
-    }
-}
+pub use pmi_host_base::host_name::own;
 
 /// True if two names are those of one host, without regard to users. This is the one rule by which names are
 /// compared: a name without a domain is the same in each domain, a name with a domain in no other domain, and

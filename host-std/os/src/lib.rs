@@ -10,6 +10,7 @@
 //! runtime_dir    directory for sockets and secrets of launchers of one user
 //! host_name      names of this machine and of others; resolver: their addresses
 //! clock, random  time of all deadlines, and random numbers
+//! command_output output of a command that has a time limit
 //! null_device, stream, byte_vec  `/dev/null`, names of standard streams, bytes in messages
 //! ```
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -24,6 +25,7 @@ pub mod admission;
 pub mod byte_vec;
 pub mod cleanup;
 pub mod clock;
+pub mod command_output;
 pub mod console;
 pub mod descriptors;
 pub mod host_name;

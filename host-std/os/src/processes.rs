@@ -8,6 +8,7 @@ use procfs::process::{Process, all_processes};
 use rustix::fs::OFlags;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::{fs, iter};
 
 /// Unique identity of a process: its pid may be reused later, but not with the same start.
@@ -34,12 +35,21 @@ pub struct Relations {
 
 /// Reads one process; `None` if it is gone, or access is denied.
 pub fn relations(pid: i32) -> Option<Relations> {
-    of(&Process::new(pid).ok()?)
+    has_own_numbers().then(|| of(&Process::new(pid).ok()?)).flatten()
+}
+
+/// True if `/proc` is there, and has the numbers by which this process knows others. In a PID namespace
+/// that was made without a `/proc` of its own, they name other processes.
+fn has_own_numbers() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    let own = std::process::id().to_string();
+    *HAS.get_or_init(|| fs::read_link("/proc/self").is_ok_and(|link| link == Path::new(&own)))
 }
 
 /// All readable processes.
 pub(crate) fn all() -> Vec<Relations> {
-    let processes = all_processes().into_iter().flatten().filter_map(Result::ok);
+    let processes = has_own_numbers().then(all_processes).into_iter().flatten();
+    let processes = processes.flatten().filter_map(Result::ok);
     processes.filter_map(|process| of(&process)).collect()
 }
 
@@ -101,7 +111,7 @@ pub(crate) fn descendants(
 /// Reads only these where the system lists children, and else all processes: many launchers may run on one
 /// machine, and each would read all processes of the others.
 pub(crate) fn family_of(pid: i32, is_barred: impl Fn(&Relations) -> bool) -> Vec<Relations> {
-    if !Path::new("/proc/thread-self/children").exists() {
+    if !has_lists_of_children() {
         return descendants(&all(), |one| one.id.pid == pid, is_barred);
     }
     let (mut found, mut waiting) = (Vec::new(), vec![pid]);
@@ -115,16 +125,39 @@ pub(crate) fn family_of(pid: i32, is_barred: impl Fn(&Relations) -> bool) -> Vec
 
 /// The process `pid` and its descendants, those close to it first.
 pub fn family(pid: i32) -> impl Iterator<Item = i32> {
+    family_without(pid, |_| false)
+}
+
+/// The same without descendants for which `is_barred` holds, and those below them. Processes that the system
+/// hides are among them, for their parents list them.
+pub(crate) fn family_without(
+    pid: i32,
+    is_barred: impl Fn(i32) -> bool,
+) -> impl Iterator<Item = i32> {
     let (mut waiting, mut last) = (VecDeque::from([pid]), None);
+    let unlisted = (!has_lists_of_children()).then(all);
+    let children = move |of: i32| match &unlisted {
+        Some(all) => all.iter().filter(|one| one.parent == of).map(|one| one.id.pid).collect(),
+        None => children_of(of),
+    };
     iter::from_fn(move || {
-        waiting.extend(last.into_iter().flat_map(children_of));
+        let next = last.map(&children).unwrap_or_default();
+        waiting.extend(next.into_iter().filter(|pid| !is_barred(*pid)));
         last = waiting.pop_front();
         last
     })
 }
 
+/// True if the system lists the children of a process.
+fn has_lists_of_children() -> bool {
+    Path::new("/proc/thread-self/children").exists()
+}
+
 /// Children of all threads of a process.
 fn children_of(pid: i32) -> Vec<i32> {
+    if !has_own_numbers() {
+        return Vec::new();
+    }
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists =
         tasks.filter_map(|task| system_file::read_to_string(task.path().join("children")).ok());
@@ -138,6 +171,9 @@ fn parsed(list: &str) -> Vec<i32> {
 /// Children of the launcher's own thread, which calls this: processes that it has started, and adopted ones.
 /// Ranks may be children of other threads.
 pub(crate) fn children() -> Vec<i32> {
+    if !has_own_numbers() {
+        return Vec::new();
+    }
     let children = system_file::read_to_string("/proc/thread-self/children").unwrap_or_default();
     parsed(&children)
 }
@@ -145,8 +181,25 @@ pub(crate) fn children() -> Vec<i32> {
 /// True if a process was started with `entry` in its environment; `None` if that cannot be read. A
 /// terminated process has an empty one.
 pub(crate) fn has_entry(pid: i32, entry: &str) -> Option<bool> {
-    let environment = system_file::read(format!("/proc/{pid}/environ")).ok()?;
+    let environment = environment(pid)?;
     Some(environment.split(|byte| *byte == 0).any(|own| own == entry.as_bytes()))
+}
+
+/// True if two processes were started with the same values of all these variables.
+pub(crate) fn share_variables(pids: [i32; 2], names: &[&str]) -> bool {
+    let [Some(one), Some(other)] = pids.map(environment) else { return false };
+    let value = |of: &[u8], name: &str| {
+        let mut entries = of.split(|byte| *byte == 0);
+        let value =
+            |entry: &[u8]| Some(entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec());
+        entries.find_map(value)
+    };
+    names.iter().all(|name| value(&one, name).is_some_and(|own| value(&other, name) == Some(own)))
+}
+
+/// The environment with which a process was started.
+fn environment(pid: i32) -> Option<Vec<u8>> {
+    system_file::read(format!("/proc/{pid}/environ")).ok().filter(|_| has_own_numbers())
 }
 
 /// Result of a search for a socket among the descriptors of a process.
@@ -157,13 +210,14 @@ pub(crate) enum SocketSearch {
     /// The process does not have it, or has exited.
     Absent,
     /// The process runs, and its descriptors cannot be read: its program has no read permission or more
-    /// privileges than its user, or there is no `/proc`.
+    /// privileges than its user, or there is no `/proc` with its number.
     Hidden,
 }
 
 /// Pids of all processes, in ascending order.
 pub(crate) fn pids() -> Vec<i32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let entries = has_own_numbers().then(|| fs::read_dir("/proc")).into_iter().flatten();
+    let entries = entries.flatten().flatten();
     let mut found =
         Vec::from_iter(entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()));
     found.sort_unstable();
@@ -214,7 +268,8 @@ pub(crate) fn search_socket(pid: i32, inode: u64) -> SocketSearch {
 
 /// Searches the descriptors of a process for what one of `names` says.
 fn search_open(pid: i32, names: &[&str]) -> SocketSearch {
-    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).ok().filter(|_| has_own_numbers());
+    let Some(open) = open else {
         return match is_running(pid) {
             true => SocketSearch::Hidden,
             false => SocketSearch::Absent,
@@ -297,6 +352,23 @@ mod tests {
         other.wait().unwrap();
         assert!(all.len() == 3 && all.contains(&last) && all.contains(&pid), "{all:?}");
         assert!(rest.len() == 2 && !rest.contains(&last) && none.is_empty(), "{rest:?}");
+    }
+
+    #[test]
+    fn processes_share_variables_of_equal_values_only() {
+        let children = ["1", "1", "2"].map(|value| {
+            let mut command = std::process::Command::new("sleep");
+            command.arg("60").env("A", value).env("B", "3").spawn().unwrap()
+        });
+        let [one, same, other] = children.each_ref().map(|child| child.id().cast_signed());
+        let shared = share_variables([one, same], &["A", "B"]);
+        let differs = !share_variables([one, other], &["A", "B"]);
+        let missing = !share_variables([one, same], &["A", "C"]);
+        for mut child in children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(shared && differs && missing);
     }
 
     #[test]

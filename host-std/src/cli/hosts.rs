@@ -12,18 +12,15 @@ use crate::settings::hosts::HostSource;
 use pmi_host_base::ranges::Ranks;
 use pmi_host_base::usage::UsageError;
 use pmi_host_base::user_file;
-use pmi_host_os::clock;
+use pmi_host_os::command_output::output_within;
 use pmi_host_os::host_name::{is_here, is_node, is_this_machine, slurm_node};
 use pmi_nodes::starter::{BatchStarter, NumberedHost};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use std::collections::HashMap;
-use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::Path;
-use std::process::{ChildStdout, Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread::available_parallelism;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Hosts of the programs of a job, before their ranks are placed.
 #[derive(Debug)]
@@ -284,44 +281,15 @@ fn output(words: &[&str]) -> Result<String, String> {
     let shown = words.join(" ");
     let (name, args) = words.split_first().ok_or("there is no command")?;
     let mut command = Command::new(name);
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-    let cannot = |error: io::Error| format!("'{shown}' cannot be started ({error})");
-    let mut child = command.spawn().map_err(cannot)?;
-    let stdout = child.stdout.take();
-    let read = stdout
-        .map_or(Ok(Some(Vec::new())), |stdout| read_until(stdout, clock::now() + ANSWERED_WITHIN));
-    if !matches!(read, Ok(Some(_))) {
-        let _ = child.kill();
-        let _ = child.wait();
-    }
-    let Some(text) = read.map_err(cannot)? else {
-        let seconds = ANSWERED_WITHIN.as_secs();
-        return Err(format!("'{shown}' has not answered within {seconds} s"));
-    };
-    let status = child.wait().map_err(cannot)?;
-    match status.success() {
-        true => Ok(String::from_utf8_lossy(&text).into_owned()),
-        false => Err(format!("'{shown}' has failed ({status})")),
-    }
-}
-
-/// All that a command writes until it closes its output; `None` if it does not before the deadline.
-fn read_until(mut stdout: ChildStdout, deadline: Instant) -> io::Result<Option<Vec<u8>>> {
-    let mut text = Vec::new();
-    loop {
-        let left = deadline.saturating_duration_since(clock::now());
-        let left = Timespec::try_from(left).map_err(io::Error::other)?;
-        match poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&left)) {
-            Ok(0) => return Ok(None),
-            // The end of another child is a signal; the time that is left is measured anew.
-            Err(Errno::INTR) => continue,
-            other => other?,
-        };
-        let mut piece = [0; 4096];
-        match stdout.read(&mut piece)? {
-            0 => return Ok(Some(text)),
-            len => text.extend_from_slice(&piece[..len]),
+    command.args(args).stderr(Stdio::inherit());
+    let output = output_within(&mut command, ANSWERED_WITHIN)
+        .map_err(|error| format!("'{shown}' cannot be started ({error})"))?;
+    match output {
+        None => Err(format!("'{shown}' has not answered within {} s", ANSWERED_WITHIN.as_secs())),
+        Some(Output { status, stdout, .. }) if status.success() => {
+            Ok(String::from_utf8_lossy(&stdout).into_owned())
         }
+        Some(Output { status, .. }) => Err(format!("'{shown}' has failed ({status})")),
     }
 }
 
@@ -346,21 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_of_a_batch_system_has_a_time_limit() {
-        let started = |script: &str| {
-            let mut command = Command::new("sh");
-            command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap()
-        };
-        let mut hanging = started("echo a; exec sleep 60");
-        let soon = clock::now() + Duration::from_millis(20);
-        assert_eq!(read_until(hanging.stdout.take().unwrap(), soon).unwrap(), None);
-        hanging.kill().unwrap();
-        hanging.wait().unwrap();
-        let mut ending = started("echo a; echo b");
-        let late = clock::now() + Duration::from_secs(60);
-        let text = read_until(ending.stdout.take().unwrap(), late).unwrap();
-        assert_eq!(text.as_deref(), Some(&b"a\nb\n"[..]));
-        ending.wait().unwrap();
+    fn command_of_a_batch_system_that_fails_is_named() {
         assert_eq!(output(&["echo", "n[1-2]"]).as_deref(), Ok("n[1-2]\n"));
         assert!(output(&["false"]).unwrap_err().contains("'false' has failed"));
         assert!(output(&["/nowhere/squeue"]).unwrap_err().contains("cannot be started"));

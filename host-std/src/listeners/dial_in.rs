@@ -6,7 +6,7 @@ use crate::listeners::ListenerEvent;
 use crate::numbers::index;
 use crate::report;
 use crate::server::dial_in_peer::DialInPeer;
-use crate::server::listen_config::ListenConfig;
+use crate::server::listen_config::{ListenConfig, WITH_SECRET};
 use crate::server::secure::Certificate;
 use crate::web::{Rejected, Web};
 use pmi_host_os::admission::gate::Arrival;
@@ -150,15 +150,16 @@ impl DialIn {
         let Some(listener) = &mut self.listener else { return Ok(None) };
         let Some(arrival) = listener.accept(poller)? else { return Ok(None) };
         let Arrival { stream, from, admission } = arrival;
-        Ok(Some(match admission {
-            Admission::Admitted(socket) => {
+        let Some(Admission { socket, identity }) = admission else {
+            return Ok(Some(ListenerEvent::Gone));
+        };
+        let remedy = if self.is_for_started() { WITHOUT_PORT } else { WITH_SECRET };
+        Ok(Some(match identity.doubt(remedy) {
+            None => {
                 let certificate = self.certificate.clone();
                 ListenerEvent::Peer(self.peer(stream, (from, socket), certificate)?)
             }
-            Admission::Rejected { socket, why } => {
-                ListenerEvent::Rejected(Rejected { from, socket, why }, Some(stream))
-            }
-            Admission::Gone => ListenerEvent::Gone,
+            Some(why) => ListenerEvent::Rejected(Rejected { from, socket, why }, Some(stream)),
         }))
     }
 
@@ -238,6 +239,8 @@ impl DialIn {
         self.awaits_absent().then(|| report::attendance(plan, secs, from))
     }
 }
+
+const WITHOUT_PORT: &str = "without '--pmi-port' ranks inherit their connections";
 
 /// Time of the first attendance report: ranks that were started together with the launcher are connected
 /// by then.

@@ -273,11 +273,13 @@ impl Listeners {
         let Some(listener) = &mut self.pmix else { return Ok(None) };
         let Some(arrival) = listener.accept(poller)? else { return Ok(None) };
         let Arrival { mut stream, from, admission } = arrival;
-        Ok(Some(match admission {
-            Admission::Admitted(Some(socket)) => {
-                ListenerEvent::PmixPeer { link: stream, from, socket }
-            }
-            Admission::Rejected { socket, why } => {
+        let Some(Admission { socket, identity }) = admission else {
+            return Ok(Some(ListenerEvent::Gone));
+        };
+        Ok(Some(match (identity.doubt(WITHOUT_PMIX), socket) {
+            (None, Some(socket)) => ListenerEvent::PmixPeer { link: stream, from, socket },
+            (None, None) => ListenerEvent::Gone,
+            (Some(why), socket) => {
                 // The status is a courtesy; it is dropped if it cannot be written at once.
                 let _ = stream.write(&Status::NO_PERMISSIONS.0.to_be_bytes());
                 // libpmix waits forever if the connection is reset while it sends its own message.
@@ -287,7 +289,6 @@ impl Listeners {
                 self.rejected.push_back((clock::now() + REJECTED_FOR, stream));
                 ListenerEvent::Rejected(Rejected { from, socket, why }, None)
             }
-            Admission::Admitted(None) | Admission::Gone => ListenerEvent::Gone,
         }))
     }
 
@@ -367,6 +368,8 @@ const REJECTED_MAX: usize = 8;
 
 /// Time that a rejected PMIx client has to send its message and to read the status.
 const REJECTED_FOR: Duration = Duration::from_secs(1);
+
+const WITHOUT_PMIX: &str = "with '--pmi 2' or '--pmi 1' ranks inherit their connections";
 
 const NO_RANKS: &str = "requested to be a rank from a page, but the run expects no further ranks; specify \
     their number with '--expect N'";

@@ -61,8 +61,8 @@ impl Node {
             ServerEvent::PmixRefused { from, socket, why } => {
                 self.io.report_rejected(from, Some(socket), &why);
             }
-            ServerEvent::PmixDialled { session, job, rank, user } => {
-                self.pmix_requests().authenticate(session, (job, rank), user);
+            ServerEvent::PmixDialled { session, job, rank } => {
+                self.pmix_requests().authenticate(session, (job, rank));
             }
             ServerEvent::CredentialGiven { request, credential, nonce } => {
                 let munge = self.listeners.dial_in.as_mut().and_then(|at| at.munge.as_mut());
@@ -70,7 +70,7 @@ impl Node {
                     munge.start(request, credential, nonce);
                 }
             }
-            ServerEvent::ToolDialled { session, .. } => self.pmix_requests().refuse_tool(session),
+            ServerEvent::ToolDialled { session } => self.pmix_requests().refuse_tool(session),
             ServerEvent::PmixHostRequest { session, exchange } => {
                 clients::serve(self, (session, exchange));
             }

@@ -15,7 +15,7 @@ use crate::server::pmix::log::LogRequest;
 use crate::server::service::Service;
 use pmi_core::ids::{JobId, SessionId};
 use pmi_core::wire::pmix::names::Status;
-use pmi_host_os::admission::peer;
+use pmi_host_os::admission::{Identity, peer};
 use pmi_host_os::descriptors::{CALLERS_MAX, MORE_PER_RANK};
 use pmi_host_os::poller::Poller;
 use std::rc::Rc;
@@ -41,33 +41,31 @@ impl PmixRequests<'_> {
     }
 
     /// Authenticates a connection that claims to be a rank: its socket must be that of the rank.
-    pub(super) fn authenticate(
-        &mut self,
-        session: SessionId,
-        (job, rank): (JobId, u32),
-        user: Option<u32>,
-    ) {
+    pub(super) fn authenticate(&mut self, session: SessionId, (job, rank): (JobId, u32)) {
         let Some((from, socket)) = self.service.pmix_caller(session) else { return };
         let process = self.jobs.process_of(job, rank);
         let running = process.and_then(|number| self.processes.running(number));
-        let is_it = running.is_some_and(|process| {
+        let identity = running.map(|process| {
             let others = self.processes.others(process.pid());
-            peer::is_of_rank(process.pid(), socket, &others)
+            peer::rank_identity(process.pid(), socket, &others)
         });
-        let (status, why) = match (is_it, user) {
-            (true, Some(user)) if user != socket.user => {
-                (Status::INVALID_CRED, format!("claims to belong to user {user}, and does not"))
-            }
-            (true, _) if self.service.pmix_count(job, rank) >= CONNECTIONS_MAX => {
+        let refusal = match identity {
+            // The kernel names the user, who could trace the rank.
+            Some(Identity::Admitted | Identity::Unknown(_)) => None,
+            Some(Identity::Refused(why)) => Some(why),
+            None => Some(ENDED.to_owned()),
+        };
+        let is_it = refusal.is_none();
+        let (status, why) = match refusal {
+            None if self.service.pmix_count(job, rank) >= CONNECTIONS_MAX => {
                 let why = format!(
                     "is one too many for rank {rank}, which may have {CONNECTIONS_MAX} connections"
                 );
                 (Status::OUT_OF_RESOURCE, why)
             }
             // The first connection of each rank has a reserved place.
-            (true, _)
-                if self.service.pmix_count(job, rank) > 0
-                    && self.more_connections(self.service.pmix_links() - 1) == 0 =>
+            None if self.service.pmix_count(job, rank) > 0
+                && self.more_connections(self.service.pmix_links() - 1) == 0 =>
             {
                 let why = format!(
                     "is one more for rank {rank}, and the open files that are left are for other ranks \
@@ -75,10 +73,9 @@ impl PmixRequests<'_> {
                 );
                 (Status::OUT_OF_RESOURCE, why)
             }
-            (true, _) => return self.service.admit_pmix(session),
-            (false, _) => {
-                let why = format!("claims to be rank {rank}, and is not");
-                (Status::NO_PERMISSIONS, why)
+            None => return self.service.admit_pmix(session),
+            Some(why) => {
+                (Status::NO_PERMISSIONS, format!("claims to be rank {rank}, and is not: {why}"))
             }
         };
         self.service.refuse_pmix(session, status);
@@ -218,6 +215,8 @@ impl PmixRequests<'_> {
         }
     }
 }
+
+const ENDED: &str = "that rank does not run";
 
 const FOR_RANKS: &str = "is a tool, and connects to the server of the ranks of this host; tools find that of \
     the launcher by its rendezvous files, or by the address that '--report-uri' writes";

@@ -17,7 +17,7 @@ use crate::requests::clients::{self, Asked, ClientHost};
 use crate::requests::forwarding;
 use crate::requests::log::write_log;
 use crate::requests::query::{QuerySnapshot, ServerFacts};
-use crate::requests::tools::{NewTool, ToolAdmission};
+use crate::requests::tools::ToolAdmission;
 use crate::server::event::{PendingSpawn, ServerEvent};
 use crate::server::pmix::control::JobControl;
 use crate::server::pmix::credential::UserIdentity;
@@ -148,7 +148,7 @@ fn handle_events(run: &mut Run) -> bool {
 
 fn handle_event(run: &mut Run, event: ServerEvent) {
     match event {
-        ServerEvent::ToolDialled { session, user } => admit(run, (session, user)),
+        ServerEvent::ToolDialled { session } => admit(run, session),
         ServerEvent::PmixDialled { session, rank, .. } => {
             let Some((from, socket)) = run.clients.server.service.pmix_caller(session) else {
                 return;
@@ -184,7 +184,7 @@ fn handle_event(run: &mut Run, event: ServerEvent) {
     }
 }
 
-fn admit(run: &mut Run, tool: NewTool) {
+fn admit(run: &mut Run, tool: SessionId) {
     let has_room = run.clients.server.service.pmix_links() <= TOOLS_MAX;
     let is_on = run.clients.listeners.tools.is_on();
     let Run { io, clients, jobs, .. } = run;

@@ -124,15 +124,11 @@ pub(crate) enum ServerEvent {
         job: JobId,
         /// Rank it claims to be.
         rank: u32,
-        /// User it claims to run as, if its greeting names one.
-        user: Option<u32>,
     },
     /// A PMIx tool connects, and waits for the decision.
     ToolDialled {
         /// Session that waits.
         session: SessionId,
-        /// User it claims to run as, if its greeting names one.
-        user: Option<u32>,
     },
     /// A monitored PMIx client missed its heartbeat.
     PmixSilent {
@@ -223,12 +219,12 @@ pub(super) fn translate_event(
         Event::Signal { job, rank, signal } => {
             Some(ServerEvent::Signal { job, rank: rank.0, name: printable(signal.as_bytes()) })
         }
-        Event::AdmissionRequested { session, job, rank, user } => {
-            Some(ServerEvent::PmixDialled { session, job, rank: rank.0, user })
+        // The number that a peer claims for its user may be one of another user namespace; the kernel has
+        // named the user of its socket.
+        Event::AdmissionRequested { session, job, rank, .. } => {
+            Some(ServerEvent::PmixDialled { session, job, rank: rank.0 })
         }
-        Event::ToolAdmissionRequested { session, user } => {
-            Some(ServerEvent::ToolDialled { session, user })
-        }
+        Event::ToolAdmissionRequested { session, .. } => Some(ServerEvent::ToolDialled { session }),
         Event::AdmissionInvalid { session, status, why } => {
             let refused = service.refused_pmix(session, nonsense(why, b""));
             service.refuse_pmix(session, status);

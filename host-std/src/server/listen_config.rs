@@ -148,6 +148,9 @@ fn look_up(option: &str, address: &str) -> Result<SocketAddr, String> {
         .ok_or_else(|| format!("'{option} {address}' names no address; try '{option} 127.0.0.1:0'"))
 }
 
+/// Remedy where the users of sockets cannot be known.
+pub(crate) const WITH_SECRET: &str = "with '--secret-file FILE' peers prove themselves";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,7 +28,7 @@ use pmi_core::server::{self, Event, Member, Peer, Server};
 use pmi_host_base::kvs_budget::{KvsBudget, KvsLimits, RefusedPut};
 use pmi_host_base::map_kvs::MapKvs;
 use pmi_host_base::storage::{Heap, Slab};
-use pmi_host_os::admission::{EVICTED, peer};
+use pmi_host_os::admission::{EVICTED, Identity, peer};
 use pmi_host_os::clock;
 use pmi_host_os::poller::{Poller, Token};
 use pmi_std::snapshot::server::SnapshotPeer;
@@ -564,13 +564,16 @@ impl Service {
         };
         let others = self.rank_conns.port_processes().filter(|other| *other != pid);
         let others: Vec<i32> = others.collect();
-        if socket.is_some_and(|socket| peer::is_of_rank(pid, socket, &others)) {
+        debug_assert!(socket.is_some(), "the listener has looked the user of the socket up");
+        let identity = peer::rank_identity(pid, socket?, &others);
+        let Identity::Refused(why) = identity else {
+            // Where it cannot be known: the kernel names the user, who could trace the rank.
             let rank_conn = self.rank_conns.get_mut(job, rank.0)?;
             rank_conn.session = Some(session);
             return None;
-        }
+        };
         self.close(session);
-        let why = format!("claims to be rank {}, and is not", rank.0);
+        let why = format!("claims to be rank {}, and is not: {why}", rank.0);
         Some(ServerEvent::Refused { from, why })
     }
 

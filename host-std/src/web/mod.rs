@@ -17,7 +17,7 @@ mod link;
 mod upgrade;
 
 use crate::numbers::index;
-use crate::server::listen_config::WebListenConfig;
+use crate::server::listen_config::{WITH_SECRET, WebListenConfig};
 use client::{Turn, WebClient};
 use pmi_core::auth::Challenge;
 use pmi_host_os::admission::gate::Arrival;
@@ -112,14 +112,11 @@ impl Web {
             let Some(Arrival { stream, from, admission }) = self.listener.accept(poller)? else {
                 break;
             };
-            let socket = match admission {
-                Admission::Admitted(socket) => socket,
-                Admission::Rejected { socket, why } => {
-                    rejected.push(Rejected { from, socket, why });
-                    continue;
-                }
-                Admission::Gone => continue,
-            };
+            let Some(Admission { socket, identity }) = admission else { continue };
+            if let Some(why) = identity.doubt(WITH_SECRET) {
+                rejected.push(Rejected { from, socket, why });
+                continue;
+            }
             let Stream::Tcp(stream) = stream else { continue };
             for surplus in self.pending.surplus(PENDING_MAX) {
                 rejected.extend(self.evict(surplus));

@@ -9,6 +9,8 @@ mod bridge;
 mod conform;
 #[path = "../dial.rs"]
 mod dial;
+#[path = "../identity.rs"]
+mod identity;
 #[path = "../kvs_limits.rs"]
 mod kvs_limits;
 #[path = "../misbehaviour.rs"]

@@ -18,8 +18,8 @@ pub struct Arrival {
     pub stream: Stream,
     /// Address of the other end.
     pub from: SocketAddr,
-    /// Decision whether any of its input may be read.
-    pub admission: Admission,
+    /// What is known about the peer, before any of its input is read; `None` if the peer has gone.
+    pub admission: Option<Admission>,
 }
 
 /// Listening socket of TCP, whose connections are judged. It does not block, and neither do they.

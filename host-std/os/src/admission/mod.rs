@@ -26,6 +26,7 @@ pub mod peer;
 pub mod pending;
 pub mod secret;
 
+use pmi_host_base::system_file;
 use pmi_std::Stream;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
@@ -43,20 +44,37 @@ pub enum Policy {
     Secret,
 }
 
-/// Decision on a new connection.
+/// Answer to the question whether a peer is whom it has to be. What a listener does with one of whom this
+/// cannot be known is decided where it accepts connections, or claims to be a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// The protocol may begin. The socket at the other end is known where its user was looked up.
-    Admitted(Option<Socket>),
-    /// The connection is to be closed.
-    Rejected {
-        /// Socket at the other end, if the kernel knows it.
-        socket: Option<Socket>,
-        /// Reason, as the predicate of a message.
-        why: String,
-    },
-    /// The peer has closed its socket, so that nothing can be known about it.
-    Gone,
+pub enum Identity {
+    /// It is.
+    Admitted,
+    /// It is not; the reason.
+    Refused(String),
+    /// The system does not tell; the reason.
+    Unknown(String),
+}
+
+/// What the kernel says about the peer of a new connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Socket at the other end, if it was looked up and the kernel knows it.
+    pub socket: Option<Socket>,
+    /// Whether the protocol may begin. Reasons are predicates of a message.
+    pub identity: Identity,
+}
+
+impl Identity {
+    /// Reason for a refusal where a peer that may be another one is refused; `remedy` is what the user of the
+    /// launcher can do then.
+    pub fn doubt(self, remedy: &str) -> Option<String> {
+        match self {
+            Self::Admitted => None,
+            Self::Refused(why) => Some(why),
+            Self::Unknown(why) => Some(format!("{why}; {remedy}")),
+        }
+    }
 }
 
 impl Policy {
@@ -68,10 +86,15 @@ impl Policy {
         }
     }
 
-    /// Decides on the connection `stream`, which was accepted at `to` and comes from `from`.
-    pub(crate) fn judge(self, stream: &Stream, (from, to): (SocketAddr, SocketAddr)) -> Admission {
+    /// Judges the connection `stream`, which was accepted at `to` and comes from `from`. `None` if the peer
+    /// has closed its socket, so that nothing can be known about it.
+    pub(crate) fn judge(
+        self,
+        stream: &Stream,
+        (from, to): (SocketAddr, SocketAddr),
+    ) -> Option<Admission> {
         if self == Self::Secret {
-            return Admission::Admitted(None);
+            return Some(Admission { socket: None, identity: Identity::Admitted });
         }
         let found = peer::socket(from, to);
         // After a reset of the server's end its addresses may be those of another connection.
@@ -80,32 +103,61 @@ impl Policy {
             _ => false,
         };
         match found {
-            _ if !is_whole => Admission::Gone,
-            Ok(Some(socket)) if is_owner(socket.user) => Admission::Admitted(Some(socket)),
-            Ok(Some(socket)) => {
-                let (user, ours) = (socket.user, geteuid().as_raw());
-                let why = format!("belongs to user {user}, and this job to user {ours}");
-                Admission::Rejected { socket: Some(socket), why }
-            }
-            Ok(None) => Admission::Gone,
+            _ if !is_whole => None,
+            Ok(socket) => Some(Admission { socket, identity: user_of_socket(socket?) }),
             Err(error) => {
                 let why = format!("has a user that the kernel does not report ({error})");
-                Admission::Rejected { socket: None, why }
+                Some(Admission { socket: None, identity: Identity::Unknown(why) })
             }
         }
     }
 }
 
-/// True if a program at the control socket runs as the user of the launcher, or as root.
-fn admits(program: &UnixStream) -> bool {
-    socket_peercred(program).is_ok_and(|peer| is_owner(peer.uid.as_raw()))
+/// Answers whether a socket belongs to the user of the launcher, or to root.
+///
+/// In a user namespace, users without a number in it share one, which may be that of the launcher. The
+/// kernel shows the descriptors of a process to those only who may trace it: a holder that is found is no
+/// other user.
+fn user_of_socket(socket: Socket) -> Identity {
+    match user(socket.user) {
+        Identity::Unknown(_) if peer::holder(socket).is_some() => Identity::Admitted,
+        identity => identity,
+    }
 }
 
-fn is_owner(user: u32) -> bool {
-    user == geteuid().as_raw() || user == ROOT
+/// Answers whether this is the user of the launcher, or root.
+fn user(user: u32) -> Identity {
+    let ours = geteuid().as_raw();
+    if user != ours && user != ROOT {
+        return Identity::Refused(format!("belongs to user {user}, and this job to user {ours}"));
+    }
+    match user == NO_NUMBER && !has_all_users() {
+        true => Identity::Unknown(format!(
+            "belongs to user {user}, as all users without a number in this user namespace do"
+        )),
+        false => Identity::Admitted,
+    }
+}
+
+/// True if all users have numbers in the user namespace of this process.
+fn has_all_users() -> bool {
+    let map = system_file::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let count = map.split_ascii_whitespace().nth(2);
+    count.and_then(|count| count.parse().ok()).is_some_and(|count: u32| count == u32::MAX)
+}
+
+/// True unless a program at the control socket runs as another user. Where that cannot be known, the
+/// directory of the socket is the proof, which no other user can enter.
+fn admits(program: &UnixStream) -> bool {
+    let peer = socket_peercred(program);
+    peer.is_ok_and(|peer| !matches!(user(peer.uid.as_raw()), Identity::Refused(_)))
 }
 
 const ROOT: u32 = 0;
+
+/// Number that the kernel shows for a user without one, unless the administrator has chosen another
+/// (`kernel.overflowuid`).
+const NO_NUMBER: u32 = 65_534;
 
 /// Maximum number of unauthenticated connections of a listener.
 pub const PENDING_MAX: usize = 64;
@@ -125,18 +177,27 @@ mod tests {
         let ours = TcpStream::connect(to).unwrap();
         let (near, from) = listener.accept().unwrap();
         let near = Stream::Tcp(near);
-        let judged = Policy::Owner.judge(&near, (from, to));
-        assert!(matches!(judged, Admission::Admitted(Some(_))), "{judged:?}");
+        let judged = Policy::Owner.judge(&near, (from, to)).unwrap();
+        assert_eq!(judged.identity, Identity::Admitted);
+        assert!(judged.socket.is_some());
         // The kernel names root as the user of a socket that no process holds.
         drop(ours);
         peer::tests::wait_until_closed([from, to]);
-        assert_eq!(Policy::Owner.judge(&near, (from, to)), Admission::Gone);
-        assert_eq!(Policy::of(true).judge(&near, (from, to)), Admission::Admitted(None));
+        assert_eq!(Policy::Owner.judge(&near, (from, to)), None);
+        let secret = Policy::of(true).judge(&near, (from, to));
+        assert_eq!(secret, Some(Admission { socket: None, identity: Identity::Admitted }));
     }
 
     #[test]
     fn user_of_the_launcher_and_root_are_its_owners() {
-        assert!(is_owner(geteuid().as_raw()) && is_owner(0));
-        assert!(!is_owner(65_534));
+        assert_eq!([geteuid().as_raw(), 0].map(user), [Identity::Admitted, Identity::Admitted]);
+        assert!(matches!(user(54_321), Identity::Refused(_)));
+    }
+
+    #[test]
+    fn doubt_names_the_remedy_and_a_refusal_does_not() {
+        assert_eq!(Identity::Admitted.doubt("remedy"), None);
+        assert_eq!(Identity::Refused("no".into()).doubt("remedy").as_deref(), Some("no"));
+        assert_eq!(Identity::Unknown("why".into()).doubt("do").as_deref(), Some("why; do"));
     }
 }

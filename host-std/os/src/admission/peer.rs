@@ -4,7 +4,9 @@
 //! connects is no claim: the kernel reports its user and its inode, and `/proc` the processes that hold
 //! it.
 
-use crate::processes::{self, Relations, SocketSearch};
+use super::Identity;
+use crate::cleanup::guard_protocol::RUN;
+use crate::processes::{self, SocketSearch};
 use pmi_host_base::system_file;
 use rustix::io::Errno;
 use rustix::net::netlink::{self, SocketAddrNetlink};
@@ -142,33 +144,50 @@ pub fn holder(socket: Socket) -> Option<i32> {
     processes::pids().into_iter().find(|pid| processes::has_socket(*pid, socket.inode))
 }
 
-/// True if this socket of the launcher's user may be of the rank with process `pid`: the process, a
-/// descendant, or one that has left its rank and is a child of the launcher now, holds it. `others` are the
-/// processes of the other ranks.
+/// Answers whether this socket of the launcher's user belongs to the rank with process `pid`, that is,
+/// whether one of these holds it:
 ///
-/// Descriptors of a program without read permission, or with capabilities, are hidden, and `/proc` may be
-/// missing. Such a process of the rank may hold the socket if no other process of the run does: the kernel
-/// names the user, who could trace the rank anyway.
-pub fn is_of_rank(pid: i32, socket: Socket, others: &[i32]) -> bool {
-    let holds = |pid| processes::search_socket(pid, socket.inode);
-    let mut is_any_hidden = false;
-    let mut holds_or_hides = |pid| {
-        let search = holds(pid);
-        is_any_hidden |= search == SocketSearch::Hidden;
-        search == SocketSearch::Found
-    };
-    if processes::family(pid).take(PROCESSES_MAX).any(&mut holds_or_hides) {
-        return true;
-    }
+/// - the process, or a descendant;
+/// - one that has left its rank, and is a child of the launcher now;
+/// - another one that is in the session of the rank or has its environment, and belongs to no other rank.
+///
+/// `others` are the processes of the other ranks.
+///
+/// It cannot be known where the system hides the descriptors of a process that may hold the socket, and no
+/// other process holds it: a program without read permission, or with capabilities; all without `/proc`.
+pub fn rank_identity(pid: i32, socket: Socket, others: &[i32]) -> Identity {
     let own = std::process::id().cast_signed();
-    let is_of_others = |one: &Relations| one.id.pid == pid || others.contains(&one.id.pid);
-    let adopted = processes::family_of(own, is_of_others);
-    let mut adopted = adopted.iter().map(|one| one.id.pid).filter(|pid| *pid != own);
-    if adopted.any(holds_or_hides) {
-        return true;
+    let is_rank = |one: i32| one == pid || others.contains(&one);
+    let members = processes::family(pid).take(PROCESSES_MAX);
+    let adopted = processes::family_without(own, is_rank).skip(1).take(PROCESSES_MAX);
+    let mut hidden = None;
+    for member in members.chain(adopted) {
+        match processes::search_socket(member, socket.inode) {
+            SocketSearch::Found => return Identity::Admitted,
+            SocketSearch::Hidden => hidden = hidden.or(Some(member)),
+            SocketSearch::Absent => {}
+        }
     }
-    let of_others = || others.iter().flat_map(|pid| processes::family(*pid).take(PROCESSES_MAX));
-    is_any_hidden && !of_others().any(|pid| holds(pid) == SocketSearch::Found)
+    let holder = holder(socket);
+    let is_other = |holder: i32| {
+        let mut families =
+            others.iter().flat_map(|pid| processes::family(*pid).take(PROCESSES_MAX));
+        families.any(|member| member == holder)
+    };
+    match (holder, hidden) {
+        (Some(holder), _) if is_other(holder) => Identity::Refused(OF_ANOTHER_RANK.to_owned()),
+        (Some(holder), _) if is_in_session(holder, pid) => Identity::Admitted,
+        (Some(holder), _) if processes::share_variables([holder, pid], &VARIABLES) => {
+            Identity::Admitted
+        }
+        (None, Some(hidden)) => Identity::Unknown(format!("/proc/{hidden}/fd cannot be read")),
+        _ => Identity::Refused(OF_NO_RANK.to_owned()),
+    }
+}
+
+/// True if a process is in the session that the rank with process `pid` leads.
+fn is_in_session(holder: i32, pid: i32) -> bool {
+    processes::relations(holder).is_some_and(|holder| holder.session == pid)
 }
 
 /// Constants of the kernel: type of the request, and types of the reply.
@@ -198,6 +217,12 @@ const ENDS_BYTES: usize = 36;
 const USER_AT: usize = HEADER_BYTES + 64;
 const INODE_AT: usize = HEADER_BYTES + 68;
 
+/// Variables whose values together belong to one rank.
+const VARIABLES: [&str; 3] = [RUN, "PMI_JOBID", "PMI_RANK"];
+
+const OF_ANOTHER_RANK: &str = "a process of another rank holds its socket";
+const OF_NO_RANK: &str = "start it in that rank, or with the environment of that rank";
+
 /// Maximum number of descendants examined; no genuine rank starts this many processes before one that
 /// connects.
 const PROCESSES_MAX: usize = 1 << 12;
@@ -221,10 +246,11 @@ pub(super) mod tests {
             assert_eq!(holder(found), Some(std::process::id().cast_signed()));
             assert_eq!(found.user, rustix::process::getuid().as_raw());
             let own = i32::try_from(std::process::id()).unwrap();
-            assert!(is_of_rank(own, found, &[]));
+            assert_eq!(rank_identity(own, found, &[]), Identity::Admitted);
             let parent = std::os::unix::process::parent_id().cast_signed();
-            assert!(is_of_rank(parent, found, &[]));
-            assert!(!is_of_rank(own, Socket { inode: 1, ..found }, &[]));
+            assert_eq!(rank_identity(parent, found, &[]), Identity::Admitted);
+            let nowhere = rank_identity(own, Socket { inode: 1, ..found }, &[]);
+            assert!(matches!(nowhere, Identity::Refused(_)), "{nowhere:?}");
             // The kernel reports a socket that its process has closed as one of root.
             drop(caller);
             wait_until_closed([from, to]);

@@ -2,10 +2,9 @@
 
 use super::frame::{StackFrame, ThreadStack};
 use super::python;
-use pmi_host_os::clock;
-use std::io::Read;
+use pmi_host_os::command_output::output_within;
+use std::io;
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
 /// Stacks of all threads of a process, the first thread first.
@@ -46,42 +45,22 @@ fn run(pid: i32) -> Result<DebuggerOutput, DebuggerError> {
     }
     command.arg("-p").arg(pid.to_string());
     command.args(["-ex", &format!("thread apply all bt {FRAMES_MAX}"), "-ex", python::GDB_COMMAND]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stderr(Stdio::piped());
     // The language of its messages is that of the parser.
     command.env("LC_ALL", "C").env_remove("DEBUGINFOD_URLS");
-    let failed = |error: std::io::Error| DebuggerError::Refused(error.to_string());
-    let mut child = command.spawn().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => DebuggerError::Missing,
-        _ => failed(error),
-    })?;
-    let (out, err) = (child.stdout.take(), child.stderr.take());
-    thread::scope(|scope| {
-        let out = scope.spawn(move || text_of(out));
-        let err = scope.spawn(move || text_of(err));
-        let until = clock::now() + PATIENCE;
-        while child.try_wait().map_err(failed)?.is_none() {
-            if clock::now() > until {
-                // The kernel detaches it from the process, which then continues.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(DebuggerError::Refused(format!(
-                    "gdb did not end within {} s",
-                    PATIENCE.as_secs()
-                )));
-            }
-            thread::sleep(LOOK_EVERY);
+    // After it was killed, the kernel detaches it from the process, which then continues.
+    match output_within(&mut command, PATIENCE) {
+        Ok(Some(output)) => Ok(DebuggerOutput {
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }),
+        Ok(None) => {
+            let why = format!("gdb did not end within {} s", PATIENCE.as_secs());
+            Err(DebuggerError::Refused(why))
         }
-        let text = |reader: thread::ScopedJoinHandle<'_, String>| reader.join().unwrap_or_default();
-        Ok(DebuggerOutput { out: text(out), err: text(err) })
-    })
-}
-
-fn text_of(stream: Option<impl Read>) -> String {
-    let mut bytes = Vec::new();
-    if let Some(stream) = stream {
-        let _ = stream.take(OUTPUT_MAX).read_to_end(&mut bytes);
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(DebuggerError::Missing),
+        Err(error) => Err(DebuggerError::Refused(error.to_string())),
     }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The message of a debugger that could not attach, without its own prefixes.
@@ -156,11 +135,7 @@ fn frame_line(line: &str) -> Option<StackFrame> {
 const FRAMES_MAX: u32 = 100;
 
 /// Symbols of a large program take seconds to read.
-const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-
-/// Output of thousands of threads.
-const OUTPUT_MAX: u64 = 16 << 20;
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,8 @@
 //! Calls of Python, which stand on the stack of a process as calls of the interpreter.
 
+use super::debugger::PATIENCE;
 use super::frame::StackFrame;
+use pmi_host_os::command_output::output_within;
 use serde::Deserialize;
 use std::process::{Command, Stdio};
 
@@ -27,7 +29,7 @@ pub(super) fn of_debugger(text: &str) -> Vec<StackFrame> {
 pub(super) fn of_sampler(pid: i32) -> Option<Vec<StackFrame>> {
     let mut command = Command::new("py-spy");
     command.args(["dump", "--json", "--pid", &pid.to_string()]);
-    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let output = output_within(command.stderr(Stdio::null()), PATIENCE).ok()??;
     parse_sample(&output.stdout)
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod session;
 use advice::{Advice, Facts};
 use clap::{Arg, Command};
 use pmi_host_base::exit::{print, refuse};
+use pmi_host_base::host_name;
 use pmi_host_base::library::Libraries;
 use pmi_host_base::program::Program;
 use pmi_host_base::ranges::Ranks;
@@ -106,7 +107,7 @@ fn report(facts: &Facts, all: &[Advice]) -> String {
 
 fn headline(facts: &Facts) -> String {
     let pid = std::process::id();
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = host_name::own();
     let by = match &facts.environment.parents[..] {
         [] => String::new(),
         parents => format!(", started by {}", parents.join(" below ")),

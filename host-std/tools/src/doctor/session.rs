@@ -3,6 +3,7 @@
 use pmi_core::command::Version;
 use pmi_core::limits::VALUE_BYTES;
 use pmi_core::wire::mapping::{PROCESS_MAPPING, read_mapping};
+use pmi_host_base::host_name;
 use pmi_link::CallError;
 use pmi_std::env::Environment;
 use pmi_std::{Member, Pmi};
@@ -64,7 +65,7 @@ pub(crate) struct DoctorCard {
 impl DoctorCard {
     /// Card of this process.
     pub(crate) fn new(advice: Option<&super::advice::Advice>) -> Self {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = host_name::own();
         let problem = advice.filter(|advice| advice.is_problem).map(|advice| advice.text.clone());
         Self { host, problem }
     }

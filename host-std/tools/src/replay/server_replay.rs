@@ -13,6 +13,7 @@ use crate::child;
 use pmi_core::command::Verb;
 use pmi_host_base::env;
 use pmi_host_base::exit::{FAILED, line};
+use pmi_host_base::host_name;
 use pmi_trace::{Direction, Trace, message};
 use program_rank::{Deviation, ProgramRank};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -198,7 +199,7 @@ fn start(
 ) -> io::Result<(std::process::Child, UnixStream)> {
     let (ours, theirs) = child::socket_pair()?;
     let fd = theirs.as_raw_fd().unsigned_abs();
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = host_name::own();
     let mut command = child::command(program);
     command.args(args).envs(env::of_job([size; 2], fd, &host, false));
     let child = command.envs(env::of_rank(rank, local)).spawn()?;

@@ -2,6 +2,7 @@
 
 use crate::child;
 use pmi_host_base::env;
+use pmi_host_base::host_name;
 use pmi_std::Stream;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, TcpListener};
@@ -53,7 +54,7 @@ impl Discovery {
         rank: u32,
         count: u32,
     ) -> io::Result<RankSetup> {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = host_name::own();
         let named = |fd: u32| {
             env::of_job([count; 2], fd, &host, false).into_iter().chain(env::of_rank(rank, rank))
         };

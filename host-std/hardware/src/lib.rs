@@ -3,5 +3,6 @@
 #![warn(clippy::disallowed_methods)]
 
 pub mod device;
+pub mod memory_first;
 pub mod model;
 pub mod processor_set;

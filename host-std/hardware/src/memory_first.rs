@@ -1,5 +1,5 @@
-//! Placement by memory first: ranks are distributed over memory domains, and each has processors and GPUs of its
-//! own domain.
+//! Placement by memory first: ranks are distributed over memory domains, and each has processors and GPUs
+//! of its own domain.
 //!
 //! Spec: E. A. León, *mpibind: A Memory-Centric Affinity Algorithm for Hybrid Applications*, MEMSYS 2017.
 

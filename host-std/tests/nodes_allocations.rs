@@ -93,6 +93,48 @@ fn hosts_of_a_batch_system_are_reached_by_its_starter() {
     }
 }
 
+// Coverage: SLURM-31, SLURM-32, SLURM-33
+#[test]
+fn variables_of_newer_slurm_start_the_step_of_the_node_servers() {
+    let directory = starters();
+    // It ends if two numbers of processors contradict each other, and asks the manager of steps for the step.
+    let srun = "[ -z \"$SLURM_TRES_PER_TASK$SLURM_CPUS_PER_TASK\" ] || exit 65
+                [ \"$SLURM_STEPMGR\" = a ] || exit 66
+                case \"$*\" in *--nodelist=a*) ;; *) exit 67 ;; esac
+                case \"$*\" in *--external-launcher*) ;; *) exit 68 ;; esac
+                while case $1 in -*) true ;; *) false ;; esac; do shift; done
+                SLURMD_NODENAME=a exec \"$@\"";
+    for (name, script) in [("srun", srun), ("squeue", "exit 1"), ("scontrol", "exit 1")] {
+        let path = directory.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let job = [
+        ("SLURM_JOB_ID", "7"),
+        ("SLURM_JOB_NUM_NODES", "1"),
+        ("SLURM_JOB_NODELIST", "a"),
+        ("SLURM_TASKS_PER_NODE", "2"),
+        ("SLURM_JOB_CPUS_PER_NODE", "2"),
+        ("SLURM_CPUS_PER_TASK", "1"),
+        ("SLURM_TRES_PER_TASK", "cpu:2"),
+        ("SLURM_STEPMGR", "a"),
+        ("HYDRA_BOOTSTRAP", "slurm"),
+        ("HYDRA_LAUNCHER_EXTRA_ARGS", "--external-launcher"),
+        ("I_MPI_HYDRA_BOOTSTRAP", "slurm"),
+        ("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "--external-launcher"),
+        ("OMPI_MCA_plm_slurm_args", "--external-launcher"),
+        ("PRTE_MCA_plm_slurm_args", "--external-launcher"),
+    ];
+    let program = ["sh", "-c", "echo $PMI_RANK: $SLURM_TRES_PER_TASK $SLURM_CPUS_PER_TASK"];
+    let calls = directory.path().join("calls");
+    for (starter, is_noted) in [(&[][..], false), (&["--starter", "ssh"], true)] {
+        let words = [starter, &program].concat();
+        let ran = run(&mut allocated(directory.path(), &job, &words)).exits_with(0);
+        assert_eq!(ran.says_nothing().lines(), ["0: cpu:2 1", "1: cpu:2 1"]);
+        assert_eq!(calls.exists(), is_noted, "ssh is called if the user has chosen it");
+    }
+}
+
 // Coverage: ANY-2
 #[test]
 fn first_system_decides_about_hosts_and_starter() {

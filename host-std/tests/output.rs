@@ -154,45 +154,6 @@ fn question_without_line_end_reaches_a_file() {
 }
 
 #[test]
-fn messages_with_a_length_and_no_line_end_are_exchanged_unchanged() {
-    // The rank returns each message, which has its length in front, as bytes of all values.
-    let echo = "import struct, sys
-i, o = sys.stdin.buffer, sys.stdout.buffer
-while head := i.read(4):
-    o.write(head + i.read(struct.unpack('>I', head)[0])); o.flush()";
-    for (nodes, options) in [(0, vec![]), (0, vec!["--unbuffered"]), (2, vec!["--unbuffered"])] {
-        let program = ["python3", "-c", echo];
-        let mut command = match nodes {
-            0 => job(1, &options),
-            nodes => local_nodes(nodes, 2, &options),
-        };
-        // A second rank is silent.
-        command.args(program);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let (sent, received) = std::sync::mpsc::channel();
-        let reader = thread::spawn(move || {
-            let mut head = [0; 4];
-            while from.read_exact(&mut head).is_ok() {
-                let mut bytes = vec![0; usize::try_from(u32::from_be_bytes(head)).unwrap()];
-                from.read_exact(&mut bytes).unwrap();
-                sent.send(bytes).unwrap();
-            }
-        });
-        for len in [3, 300_000, 0, 1, 70_000] {
-            let bytes: Vec<u8> = (0..=255).cycle().skip(11).take(len).collect();
-            to.write_all(&u32::try_from(len).unwrap().to_be_bytes()).unwrap();
-            to.write_all(&bytes).unwrap();
-            let back = received.recv_timeout(Duration::from_secs(60));
-            assert!(back.as_ref() == Ok(&bytes), "{len} bytes with {options:?}");
-        }
-        drop(to);
-        assert!(child.wait().unwrap().success());
-        reader.join().unwrap();
-    }
-}
-
-#[test]
 fn lines_that_ranks_write_in_pieces_stay_whole() {
     // Each piece rests for longer than a line is held for, and one of the ranks writes whole lines meanwhile.
     let script =

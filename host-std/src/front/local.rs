@@ -65,8 +65,7 @@ pub(super) fn prepare(
     let link = Rc::new(LocalLink::default());
     let output = NodeOutput {
         are_one: Places::are_one(&settings.output),
-        // The run decides when text is passed on, and gathers equal lines.
-        is_unbuffered: true,
+        // The run gathers equal lines.
         gather: None,
     };
     let is_traced = settings.tracing.is_requested() || config.web.is_some();

@@ -184,11 +184,7 @@ fn describe(
         streams: StreamsMessage {
             readers: output.stdin.clone(),
             terminal,
-            output: NodeOutput {
-                are_one: Places::are_one(output),
-                is_unbuffered: output.unbuffered,
-                gather: NodeGather::of(output),
-            },
+            output: NodeOutput { are_one: Places::are_one(output), gather: NodeGather::of(output) },
         },
         supervision: Supervision {
             timeout: ending.timeout,

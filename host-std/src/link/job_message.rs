@@ -349,7 +349,6 @@ pub(super) mod tests {
                 terminal: Some(TerminalMessage { rank: 4, rows: 24, columns: 300 }),
                 output: NodeOutput {
                     are_one: false,
-                    is_unbuffered: true,
                     gather: Some(NodeGather { streams: [true, false], wait: None }),
                 },
             },

@@ -29,6 +29,12 @@ impl LineBuffer {
         self.held.extend_from_slice(rest);
     }
 
+    /// Takes input and hands everything to `out`.
+    pub(crate) fn pass(&mut self, read: &[u8], mut out: impl FnMut(&[u8])) {
+        self.let_go(&mut out);
+        out(read);
+    }
+
     /// Hands out the held text, even if its line is unfinished.
     pub(crate) fn let_go(&mut self, mut out: impl FnMut(&[u8])) {
         if !self.held.is_empty() {

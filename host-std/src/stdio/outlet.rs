@@ -109,6 +109,8 @@ struct DeferredText {
     writer: Writer,
     label: Vec<u8>,
     text: Vec<u8>,
+    /// True if its writer continues it no more.
+    is_last: bool,
 }
 
 /// Source of a text.
@@ -261,7 +263,7 @@ impl Outlet {
             }
             _ => {
                 let (label, text) = (label.to_vec(), text.to_vec());
-                self.deferred.push_back(DeferredText { writer, label, text });
+                self.deferred.push_back(DeferredText { writer, label, text, is_last: false });
             }
         }
         if self.deferred_bytes > DEFERRED_MAX {
@@ -277,13 +279,14 @@ impl Outlet {
                 Some(writer) => self.deferred.iter().position(|text| text.writer == writer),
                 None => Some(0),
             };
-            let Some(DeferredText { writer, label, text }) =
+            let Some(DeferredText { writer, label, text, is_last }) =
                 at.and_then(|at| self.deferred.remove(at))
             else {
                 break;
             };
             self.deferred_bytes -= text.len();
             self.put_now(writer, &label, &text);
+            self.is_abandoned = is_last;
         }
         let begun_at = (!self.deferred.is_empty()).then(clock::now);
         self.deferred_since = begun_at;
@@ -307,6 +310,9 @@ impl Outlet {
     fn end_writer(&mut self, writer: Writer) {
         if self.begun_by == Some(writer) {
             self.end_line();
+        } else if let Some(last) = self.deferred.iter_mut().rev().find(|text| text.writer == writer)
+        {
+            last.is_last = true;
         }
     }
 
@@ -695,6 +701,13 @@ mod tests {
         let mut outlet = put_patiently(&texts);
         outlet.put_end(StreamOwner { group: 0, rank: 0 }, Stream::Out);
         assert_eq!((waiting(&outlet), outlet.deferred_until()), ("a\nb\n", None));
+        // Text of a writer that has ended waits for others, and others do not wait for it.
+        let mut outlet = put_patiently(&[(A, "", "a"), (B, "", "b"), (A, "", " end\nnext")]);
+        outlet.put_end(StreamOwner { group: 0, rank: 0 }, Stream::Out);
+        assert_eq!(waiting(&outlet), "a end\nb");
+        outlet.put(B, b"", b" end\n");
+        outlet.put(C, b"", b"c\n");
+        assert_eq!((waiting(&outlet), outlet.deferred_until()), ("a end\nb end\nnext\nc\n", None));
         let mut outlet = put_patiently(&texts);
         outlet.end_line();
         outlet.put(A, b"", b" end\n");

@@ -3,6 +3,8 @@
 mod gathered;
 mod hold;
 mod remote;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use remote::NodeOutput;
 
@@ -342,7 +344,7 @@ impl Outputs {
         if let Some(at) = pipe.shown_at.take() {
             self.unfinished.remove(&(at, process, stream));
         }
-        let (place, copy) = (pipe.place, pipe.copy);
+        let (place, copy, writer) = (pipe.place, pipe.copy, Writer::Rank(pipe.seat, stream));
         if self.places.pass_on(place) == PassOn::RestingAlone {
             if !self.is_alone(place, copy) {
                 // The end of the other line arms the timer again.
@@ -354,6 +356,9 @@ impl Outputs {
             }
         }
         self.let_go(stream, process, true);
+        for place in [Some(place), copy].into_iter().flatten() {
+            self.places.note_rest(place, writer);
+        }
     }
 
     /// Ends the unfinished line of a writer, since text of others waits for its end. The line goes on if its
@@ -600,8 +605,11 @@ impl Outputs {
             tapped.extend(ended.map(|of| (number(process), of, Vec::new())));
         }
         self.places.leave(pipe.place);
-        if let Some(outlet) = pipe.copy.and_then(|copy| self.places.outlet(copy)) {
-            outlet.put_end(pipe.seat, stream);
+        if let Some(copy) = pipe.copy {
+            self.places.leave(copy);
+            if let Some(outlet) = self.places.outlet(copy) {
+                outlet.put_end(pipe.seat, stream);
+            }
         }
         let Some(outlet) = self.places.outlet(pipe.place) else { return };
         match (&pipe.way, &mut self.gather) {
@@ -663,29 +671,30 @@ impl Outputs {
         if pipe.fd.is_some() && may_hold_errors && memchr::memmem::find(text, CLOSED).is_some() {
             self.closed_descriptors.insert(process);
         }
-        let pass_on = places.pass_on(pipe.place);
-        let Some(outlet) = places.outlet(pipe.place) else { return };
         let (seat, writer) = (pipe.seat, Writer::Rank(pipe.seat, stream));
+        let mut passes_at_once = true;
+        for place in [Some(pipe.place), pipe.copy].into_iter().flatten() {
+            places.note_text(place, writer);
+            passes_at_once &= places.passes_at_once(place, writer, text.len());
+        }
+        let Some(outlet) = places.outlet(pipe.place) else { return };
         self.held_bytes -= pipe.lines.held_bytes();
         match (&pipe.way, gather) {
             (LineTreatment::Raw, _) => outlet.put(writer, b"", text),
             (LineTreatment::Gathered, Some(gather)) => {
                 pipe.lines.push(text, |piece| gather.push((stream, seat), (piece, held), outlet));
             }
-            (way, _) if pass_on == PassOn::Immediately => {
-                let label = label(labels, seat, way);
-                outlet.put(writer, &label, text);
-                if let Some(outlet) = pipe.copy.and_then(|copy| places.outlet(copy)) {
-                    outlet.put(writer, &label, text);
-                }
-            }
             (way, _) => {
                 let label = label(labels, seat, way);
                 let mut copied = Vec::new();
-                pipe.lines.push(text, |piece| {
+                let put = |piece: &[u8]| {
                     outlet.put(writer, &label, piece);
                     copied.extend_from_slice(if pipe.copy.is_some() { piece } else { b"" });
-                });
+                };
+                match passes_at_once {
+                    true => pipe.lines.pass(text, put),
+                    false => pipe.lines.push(text, put),
+                }
                 if let Some(outlet) = pipe.copy.and_then(|copy| places.outlet(copy)) {
                     outlet.put(writer, &label, &copied);
                 }

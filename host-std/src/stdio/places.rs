@@ -5,6 +5,7 @@ use super::files::{self, FileError};
 use super::label::Labels;
 use super::outlet::{Flushed, Outlet, TextPositions, Writer};
 use super::pattern::{Pattern, PatternError};
+use crate::numbers::index;
 use crate::settings::Output;
 use pmi_host_os::poller::{Interest, Poller, Token};
 use pmi_host_os::stream::Stream;
@@ -75,10 +76,12 @@ struct Place {
     outlet: Outlet,
     /// Its name, for a file.
     file: Option<PathBuf>,
-    /// Number of pipes that lead or will lead here, for a file.
+    /// Number of pipes that lead or will lead here.
     uses: usize,
     is_terminal: bool,
     pass_on: PassOn,
+    /// The only writer since an unfinished text of it has rested, and was passed on.
+    only_writer: Option<Writer>,
     /// The poller reports when it takes more.
     watched: Option<Interest>,
     /// Its full state was reported.
@@ -118,17 +121,13 @@ impl Places {
     /// Prepares the one place of a node whose output goes to the head, which decides when unfinished lines
     /// are passed on. With `are_one`, both streams of a rank are one pipe. With `positions`, equal lines are
     /// written once.
-    pub(crate) fn of_node(
-        (are_one, is_unbuffered): (bool, bool),
-        positions: Option<TextPositions>,
-    ) -> Self {
-        let pass_on = if is_unbuffered { PassOn::Immediately } else { PassOn::Resting };
-        let place = Place { pass_on, ..Place::of(Outlet::of_node(positions)) };
+    pub(crate) fn of_node(are_one: bool, positions: Option<TextPositions>) -> Self {
+        let place = Place { pass_on: PassOn::Immediately, ..Place::of(Outlet::of_node(positions)) };
         Self {
             patterns: [None, None],
             copies: false,
             makes_directories: false,
-            is_unbuffered,
+            is_unbuffered: true,
             widths: BTreeMap::new(),
             are_one,
             all: BTreeMap::from([(0, place)]),
@@ -181,6 +180,11 @@ impl Places {
         self.widths.insert(group, ranks.to_string().len());
         let mut uses: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for stream in self.streams() {
+            if (self.is_ours(stream) || self.copies)
+                && let Some(place) = self.all.get_mut(&self.ours(stream))
+            {
+                place.uses += index(ranks);
+            }
             let seats = (0..ranks).map(|rank| StreamOwner { group, rank });
             for name in seats.filter_map(|seat| self.name(labels, stream, seat)) {
                 *uses.entry(name).or_default() += 1;
@@ -238,6 +242,34 @@ impl Places {
     /// Time at which an unfinished line is passed on to a place.
     pub(crate) fn pass_on(&self, number: u32) -> PassOn {
         self.all.get(&number).map_or(PassOn::Resting, |place| place.pass_on)
+    }
+
+    /// True if text of a writer is passed on to a place as soon as it is read: no other writer is left, or
+    /// the text is part of a conversation. Libraries write a full buffer in a multiple of `BLOCK_BYTES`, and
+    /// the rest of its last line much later, which would keep others waiting.
+    pub(crate) fn passes_at_once(&self, number: u32, writer: Writer, len_bytes: usize) -> bool {
+        self.all.get(&number).is_some_and(|place| match place.pass_on {
+            PassOn::Immediately => true,
+            PassOn::Resting | PassOn::RestingAlone if place.uses <= 1 => true,
+            PassOn::Resting => false,
+            PassOn::RestingAlone => {
+                place.only_writer == Some(writer) && !len_bytes.is_multiple_of(BLOCK_BYTES)
+            }
+        })
+    }
+
+    /// Notes that an unfinished text of a writer has rested, and was passed on to a place.
+    pub(crate) fn note_rest(&mut self, number: u32, writer: Writer) {
+        if let Some(place) = self.all.get_mut(&number) {
+            place.only_writer = Some(writer);
+        }
+    }
+
+    /// Notes that a writer has written something for a place.
+    pub(crate) fn note_text(&mut self, number: u32, writer: Writer) {
+        if let Some(place) = self.all.get_mut(&number) {
+            place.only_writer = place.only_writer.filter(|only| *only == writer);
+        }
     }
 
     /// Time of the next line that is ended because text of others waits for its end.
@@ -426,6 +458,7 @@ impl Place {
         Self {
             is_terminal: false,
             pass_on: PassOn::Resting,
+            only_writer: None,
             outlet,
             file: None,
             uses: 0,
@@ -442,6 +475,9 @@ impl Place {
         poller.rewatch(Token::Outlet(number), source, change)
     }
 }
+
+/// Size of a page, and the least one of which libraries write their full buffers.
+const BLOCK_BYTES: usize = 4096;
 
 /// Time for which an unfinished line that was passed on keeps lines of other ranks waiting: long enough for
 /// the rest of most lines, short enough for a reader who waits for both.

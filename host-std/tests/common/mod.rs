@@ -319,7 +319,7 @@ pub fn c_program(name: &str) -> PathBuf {
 }
 
 /// The value, or a note that it is missing, which is a failure in CI.
-fn or_skip<T>(found: Result<T, String>, remedy: &str) -> Option<T> {
+pub fn or_skip<T>(found: Result<T, String>, remedy: &str) -> Option<T> {
     match found {
         Ok(found) => Some(found),
         Err(why) if std::env::var_os("CI").is_some() => panic!("{why}; {remedy}"),

@@ -3,6 +3,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../conversations.rs"]
+mod conversations;
 #[path = "../gdb.rs"]
 mod gdb;
 #[path = "../input.rs"]

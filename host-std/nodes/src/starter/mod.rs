@@ -205,7 +205,13 @@ impl Starter {
             let missing = || format!("a quotation mark is missing in '{words}' of {name}");
             shlex::split(words).ok_or_else(missing)
         };
-        let named = match (&settings.starter, first(&LAUNCHERS)) {
+        let is_of_slurm = |name: &str, value: &str| {
+            SET_BY_SLURM.contains(&name) && value == "slurm" && variable("SLURM_JOB_ID").is_some()
+        };
+        let launcher = LAUNCHERS.iter().find_map(|name| {
+            Some((*name, variable(name)?)).filter(|(name, value)| !is_of_slurm(name, value))
+        });
+        let named = match (&settings.starter, launcher) {
             (Some(named), _) => Some(named.clone()),
             (None, Some((name, value))) => Some(StarterName::of_hydra(&value).ok_or_else(|| {
                 format!("{name}: there is no launcher '{value}'; '--starter' lists all, 'ssh' is one")
@@ -238,7 +244,13 @@ impl Starter {
         };
         let named = settings.arguments.clone().map(|value| ("--starter-args", value));
         let names = if is_shell { &EXTRA_ARGUMENTS[..] } else { &EXTRA_ARGUMENTS[..OF_HYDRA] };
-        if let Some((name, value)) = named.or_else(|| first(names)) {
+        let is_foreign = |value: &str| row.name != SRUN && value == EXTERNAL_LAUNCHER;
+        let found = || {
+            names.iter().find_map(|name| {
+                Some((*name, variable(name)?)).filter(|(_, value)| !is_foreign(value))
+            })
+        };
+        if let Some((name, value)) = named.or_else(found) {
             extra.extend(split(name, &value)?);
         }
         Ok(Self { kind, program, extra, numbers: HashMap::new() })
@@ -562,6 +574,12 @@ const COMMAND: &str = "{cmd}";
 /// Variables of other launchers: name of a starter, its program, and further arguments.
 const LAUNCHERS: [&str; 4] =
     ["HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_LAUNCHER"];
+/// Those that Slurm sets to `slurm` in each job, since 23.11. They choose no starter there.
+const SET_BY_SLURM: [&str; 2] = ["HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP"];
+
+/// Value to which Slurm sets further arguments then: an option of `srun` alone.
+const EXTERNAL_LAUNCHER: &str = "--external-launcher";
+
 const PROGRAMS: [&str; 4] = [
     "HYDRA_LAUNCHER_EXEC",
     "HYDRA_BOOTSTRAP_EXEC",

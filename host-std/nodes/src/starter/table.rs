@@ -120,8 +120,8 @@ pub(super) fn is_option_of_srun(name: &[u8]) -> bool {
     is_of_srun && !OF_JOB.iter().any(|kept| kept.as_bytes() == name)
 }
 
-/// Variables of the job, of its cluster, and of the configuration of Slurm.
-const OF_JOB: [&str; 7] = [
+/// Variables of the job, the manager of its steps, its cluster, and the configuration and keys of Slurm.
+const OF_JOB: [&str; 11] = [
     "SLURM_JOB_ID",
     "SLURM_JOBID",
     "SLURM_CONF",
@@ -129,6 +129,10 @@ const OF_JOB: [&str; 7] = [
     "SLURM_CLUSTER_NAME",
     "SLURM_WORKING_CLUSTER",
     "SLURM_JWT",
+    "SLURM_SACK_JWKS",
+    "SLURM_SACK_KEY",
+    "SLURM_SACK_SOCKET",
+    "SLURM_STEPMGR",
 ];
 
 /// Options of `srun` for one host, which passes on each byte of the output at once.
@@ -167,7 +171,7 @@ mod tests {
 
     #[test]
     fn srun_finds_the_job_and_no_options_in_its_variables() {
-        for name in ["SLURM_JOB_ID", "SLURM_CONF", "SLURM_JWT", "SLURMD_NODENAME", "PATH"] {
+        for name in ["SLURM_JOB_ID", "SLURM_CONF", "SLURM_STEPMGR", "SLURMD_NODENAME", "PATH"] {
             assert!(!is_option_of_srun(name.as_bytes()), "{name}");
         }
         for name in

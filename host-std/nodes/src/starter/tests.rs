@@ -122,6 +122,33 @@ fn variables_of_hydra_keep_their_meaning() {
 }
 
 #[test]
+fn variables_that_slurm_sets_in_each_job_choose_no_starter() {
+    let set = [
+        ("SLURM_JOB_ID", "7"),
+        ("HYDRA_BOOTSTRAP", "slurm"),
+        ("HYDRA_LAUNCHER_EXTRA_ARGS", "--external-launcher"),
+        ("I_MPI_HYDRA_BOOTSTRAP", "slurm"),
+        ("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "--external-launcher"),
+    ];
+    let line = |settings: &NodeSettings, more: &[(&str, &str)]| {
+        // The first of equal names counts.
+        let starter = chosen(settings, &[more, &set].concat()).unwrap();
+        lines(&starter, &["a"], &["n"]).join("; ")
+    };
+    let (none, ssh) = (NodeSettings::default(), "ssh -T -x -o BatchMode=yes a n --name a");
+    let srun = line(&none, &[]);
+    assert!(srun.starts_with("srun ") && srun.contains(" --external-launcher "), "{srun}");
+    assert_eq!(line(&settings(StarterName::Row(SSH)), &[]), ssh);
+    assert_eq!(line(&none, &[("I_MPI_HYDRA_BOOTSTRAP", "ssh")]), ssh);
+    assert_eq!(line(&none, &[("PRTE_MCA_plm_ssh_agent", "/x -q")]), "/x -q a n --name a");
+    let flux = line(&none, &[("FLUX_URI", "local:///x")]);
+    assert!(flux.starts_with("flux ") && !flux.contains("external"), "{flux}");
+    // Outside of a job, the user has set it.
+    let outside = chosen(&none, &set[1..]).unwrap();
+    assert!(lines(&outside, &["a"], &["n"]).join("; ").starts_with("srun "));
+}
+
+#[test]
 fn options_override_variables_of_hydra_and_these_the_batch_system() {
     let line = |settings: &NodeSettings, variables: &[(&str, &str)]| {
         lines(&chosen(settings, variables).unwrap(), &["a"], &["n"]).join("; ")

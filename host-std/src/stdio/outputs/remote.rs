@@ -17,13 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Output of the ranks of a node on its way to the head.
+/// Output of the ranks of a node on its way to the head, which decides when unfinished lines are passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeOutput {
     /// True if both output streams of a rank are one pipe, which keeps the order of writes to both.
     pub(crate) are_one: bool,
-    /// True if bytes of ranks are sent as soon as they are read.
-    pub(crate) is_unbuffered: bool,
     /// Lines that are gathered before.
     pub(crate) gather: Option<NodeGather>,
 }
@@ -31,13 +29,13 @@ pub(crate) struct NodeOutput {
 impl Outputs {
     /// Prepares the output of a node of this tree, whose lines go to the head of the run.
     pub(crate) fn of_node(output: NodeOutput, tree: TreeConfig) -> Self {
-        let NodeOutput { are_one, is_unbuffered, gather } = output;
+        let NodeOutput { are_one, gather } = output;
         let positions = gather.map(|_| TextPositions::new(tree.node.0));
         Self {
             labels: Labels::none(),
             gather: gather.map(|gather| Gather::of_node(gather.at_rank(&tree))),
             merge: gather.map(|gather| LineMerge::new(tree, gather.at_node(&tree))),
-            places: Places::of_node((are_one, is_unbuffered), positions),
+            places: Places::of_node(are_one, positions),
             pipes: Pipes::default(),
             open_count: 0,
             held_bytes: 0,
@@ -213,7 +211,7 @@ mod tests {
     /// Records of a node of eight ranks, which have written these lines one after the other and ended.
     fn records(gather: Option<NodeGather>, lines: impl Fn(u32) -> String) -> Vec<u8> {
         let poller = Poller::new().unwrap();
-        let output = NodeOutput { are_one: false, is_unbuffered: false, gather };
+        let output = NodeOutput { are_one: false, gather };
         let mut outputs = Outputs::of_node(output, TREE);
         outputs.prepare(0, 8).unwrap();
         let mut records = Vec::new();
@@ -294,9 +292,25 @@ mod tests {
     }
 
     #[test]
+    fn text_without_line_end_is_sent_at_once() {
+        let poller = Poller::new().unwrap();
+        let mut outputs = Outputs::of_node(NodeOutput { are_one: false, gather: None }, TREE);
+        outputs.prepare(0, 2).unwrap();
+        let (reader, writer, _) = pipe();
+        let owner = StreamOwner { group: 0, rank: 0 };
+        outputs.add((0, owner), Stream::Out, reader, &poller).unwrap();
+        for text in ["steps", "? ", "one\nname? "] {
+            rustix::io::write(&writer, text.as_bytes()).unwrap();
+            outputs.read(Stream::Out, 0);
+            let (texts, _) = read(&outputs.take_records());
+            assert_eq!(texts, [(vec![0], text.to_owned())]);
+        }
+    }
+
+    #[test]
     fn lines_of_a_rank_that_starts_after_the_end_of_all_others_are_sent() {
         let poller = Poller::new().unwrap();
-        let node = NodeOutput { are_one: true, is_unbuffered: false, gather: Some(GATHER) };
+        let node = NodeOutput { are_one: true, gather: Some(GATHER) };
         let mut outputs = Outputs::of_node(node, TREE);
         outputs.prepare(0, 2).unwrap();
         outputs.expect_no_more(None);

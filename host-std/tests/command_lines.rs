@@ -199,7 +199,7 @@ fn options_of_open_mpi_have_their_effects() {
     is_set(&["-d", "2"], "bind-to", "hwthread:2");
     is_set(&["-localonly"], "hosts", "localhost");
     is_set(&["--rankfile", "ranks"], "hosts", "localhost:2");
-    is_set(&["--cpu-list", "0-2"], "bind-to", "user:0,1,2");
+    is_set(&["--cpu-list", "0-2"], "cpu-set", "0-2");
     is_set(&["--max-vm-size", "2"], "nodes", "2");
     is_set(&["--map-by", "core:NOLOCAL"], "local", "false");
     assert!(lines(&["mpirun", "--path", "/usr/bin", "-n", "1", "printenv", "PMI_RANK"]) == ["0"]);

@@ -33,6 +33,8 @@ pub(crate) struct RunArgs {
     pub(crate) default_ranks: DefaultRanks,
     /// Tools in front of the programs of some ranks.
     pub(crate) tools: Vec<RankTool>,
+    /// Words that were accepted and have no effect, each as a message shows it.
+    pub(crate) without_effect: Vec<String>,
     /// Path of the configuration file, if given.
     pub(crate) config: Option<PathBuf>,
     /// Requested task.
@@ -60,8 +62,10 @@ pub(crate) enum Personality {
     Hydra,
     /// Hydra as Intel MPI brings it.
     Intel,
-    /// Open MPI's.
+    /// That of Open MPI 4.
     OpenMpi,
+    /// That of Open MPI 5, which is PRRTE's.
+    Prrte,
     /// Slurm's `srun`.
     Slurm,
     /// `mpiexec` of HPE's PALS.

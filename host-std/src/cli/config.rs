@@ -9,16 +9,17 @@ use crate::launch::plan::job::{App, JobSpec, name_of_this_run};
 use crate::launch::plan::preload;
 use crate::launch::start::gdb::GDB;
 use crate::launch::topology::binding;
-use crate::launch::topology::binding::Binding;
+use crate::launch::topology::binding::{Binding, RankCounts};
 use crate::placement::{ExpectedRanks, HostList, PlacedHosts};
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
 use crate::settings::environment::Rendezvous;
 use crate::settings::hosts::HostSource;
 use crate::settings::job::RankTool;
+use crate::settings::placement::{BindTo, LauncherBinding};
 use crate::settings::{JobSettings, Settings, Universe, UniverseSize};
 use pmi_host_base::exit::USAGE;
-use pmi_host_base::library::{Family, Libraries};
+use pmi_host_base::library::{self, Family, Libraries};
 use pmi_host_base::program::{Program, ProgramError};
 use pmi_host_base::usage::{UsageError, behind_colon};
 use pmi_host_os::admission::secret::{GeneratedSecret, SecretUse, read_secret};
@@ -162,6 +163,7 @@ impl Config {
         // Hosts are added to a run with a head only.
         let needs_head = settings.names.server.is_some() || settings.hosts.all_hosts;
         let mut placed = hosts.place(&counts, &settings.hosts)?;
+        let is_oversubscribed = hosts.are_oversubscribed(&placed, &settings.hosts);
         let has_servers = needs_head || placed.hosts.iter().any(|name| *name != own_name);
         if has_servers && settings.watching.gdb.is_some() {
             return Err(other(GDB_ON_HOSTS.to_owned()).into());
@@ -205,8 +207,16 @@ impl Config {
         if let (None, Some(processors)) = (&hosts, &settings.placement.processors) {
             binding::limit_to(processors).map_err(ConfigError::Binding)?;
         }
+        if let BindTo::Launcher(launcher) = settings.placement.bind_to {
+            // Nodes of one machine would all take its first processors.
+            let is_here = settings.nodes.starter.as_ref().is_some_and(StarterName::is_here);
+            settings.placement.bind_to = match hosts.is_some() && is_here {
+                true => BindTo::Nothing,
+                false => of_launcher(launcher, &parts, is_oversubscribed),
+            };
+        }
         let binding = match hosts {
-            None => Binding::resolve(&settings.placement),
+            None => Binding::resolve(&settings.placement, RankCounts { all: ranks, local: ranks }),
             // Each node has processors of its own.
             Some(_) => Binding::check(&settings.placement).map(|()| None),
         };
@@ -505,6 +515,24 @@ fn looks_here(launcher: DefaultRanks, name: &OsStr, directory: Option<&Path>) ->
             Libraries::of(&path).and_then(|all| all.family()) == Some(Family::OpenMpi)
         }
         DefaultRanks::Required | DefaultRanks::One => false,
+    }
+}
+
+/// Binding of another launcher without an option: Open MPI's binds no ranks where hosts have more of them
+/// than slots.
+fn of_launcher(launcher: LauncherBinding, parts: &[App], is_oversubscribed: bool) -> BindTo {
+    let links_open_mpi = || {
+        let Some(App { program, .. }) = parts.first() else { return false };
+        let directory = program.directory.as_deref().unwrap_or(Path::new(""));
+        library::mpi_of(&directory.join(&program.path))
+            .is_some_and(|(_, family)| family == Family::OpenMpi)
+    };
+    match launcher {
+        LauncherBinding::OfLibrary if !links_open_mpi() => BindTo::Nothing,
+        LauncherBinding::Intel | LauncherBinding::Slurm => BindTo::Launcher(launcher),
+        _ if is_oversubscribed => BindTo::Nothing,
+        LauncherBinding::OfLibrary => BindTo::Launcher(LauncherBinding::OpenMpi),
+        _ => BindTo::Launcher(launcher),
     }
 }
 

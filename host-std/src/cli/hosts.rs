@@ -132,6 +132,20 @@ impl JobHosts {
     /// Number of ranks that all hosts take which the user or a batch system names; `None` if neither names
     /// any.
     pub(super) fn slots(&self, settings: &HostSettings) -> Option<u32> {
+        let slots = self.slots_by_name(settings);
+        let all = slots.values().fold(0_u32, |sum, slots| sum.saturating_add(*slots));
+        (!slots.is_empty()).then_some(all)
+    }
+
+    /// True if a host that the user or a batch system names has more ranks than slots.
+    pub(super) fn are_oversubscribed(&self, placed: &PlacedHosts, settings: &HostSettings) -> bool {
+        let slots = self.slots_by_name(settings);
+        let count = |node| u32::try_from(placed.map.ranks_of(node).count()).unwrap_or(u32::MAX);
+        let mut hosts = (0..).zip(&placed.hosts);
+        hosts.any(|(node, name)| slots.get(&**name).is_some_and(|slots| count(node) > *slots))
+    }
+
+    fn slots_by_name(&self, settings: &HostSettings) -> HashMap<&str, u32> {
         let common = Some(&self.common).filter(|_| self.is_named);
         let mut slots: HashMap<&str, u32> = HashMap::new();
         for allocation in self.own.iter().flatten().chain(common) {
@@ -140,8 +154,7 @@ impl JobHosts {
                 slots.entry(host).and_modify(|most| *most = ranks.max(*most)).or_insert(ranks);
             }
         }
-        let all = slots.values().fold(0_u32, |sum, slots| sum.saturating_add(*slots));
-        (!slots.is_empty()).then_some(all)
+        slots
     }
 
     /// Places `ranks` of each program.

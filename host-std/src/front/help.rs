@@ -68,7 +68,7 @@ pub(super) fn of_launcher(launcher: Personality) -> String {
         Personality::Intel => {
             format!("{}{OTHERS}{}", head("the Intel(R) MPI Library"), families(false))
         }
-        Personality::OpenMpi => {
+        Personality::OpenMpi | Personality::Prrte => {
             format!("{}{OTHERS}{}", head("Open MPI (OpenRTE)"), families(false))
         }
     }

@@ -29,6 +29,7 @@ use crate::names::server as name_server;
 use crate::node;
 use crate::run::RunEnd;
 use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
+use crate::settings::placement::BindTo;
 use clap::{Arg, Command};
 use pmi_host_base::exit::{FAILED, USAGE, complain, line, print, print_to, refuse, shown};
 use pmi_host_base::usage::UsageError;
@@ -42,6 +43,8 @@ use pmi_host_tools::conform::RANK;
 use pmi_host_tools::{bridge, conform, pmix, replay, trace};
 use pmi_nodes::node as node_server;
 use pmi_nodes::starter::NODE;
+use rustix::fs::Mode;
+use rustix::process::umask;
 use rustix::stdio::dup2_stdin;
 use served_run::write_last;
 use signal_hook::consts::SIGXFSZ;
@@ -282,6 +285,9 @@ fn serve_node(words: Vec<OsString>) -> ExitCode {
 
 /// Starts a job of `args`, after the reports that precede it. Hosts that cannot be used are left out.
 fn start(mut config: Config, args: RunArgs) -> ExitCode {
+    if let Some(mask) = config.settings.job.umask {
+        umask(Mode::from_raw_mode(mask));
+    }
     if let Some(file) = &config.settings.output.stdin_file
         && let Err(error) = user_file::open_to_read(file).and_then(|file| Ok(dup2_stdin(file)?))
     {
@@ -295,9 +301,14 @@ fn start(mut config: Config, args: RunArgs) -> ExitCode {
         return complain(&what, FAILED);
     }
     let mut before = String::new();
+    if !args.without_effect.is_empty() {
+        before.push_str(&line(format!("without effect here: {}", args.without_effect.join("; "))));
+    }
     if config.settings.placement.display_map {
         before.push_str(&preview::map(config.job()));
-    } else if let Some(shared) = config.binding.as_ref().and_then(|one| one.shared(config.ranks)) {
+    } else if !matches!(config.settings.placement.bind_to, BindTo::Launcher(_))
+        && let Some(shared) = config.binding.as_ref().and_then(|one| one.shared(config.ranks))
+    {
         before.push_str(&line(shared));
     }
     if let Some(warning) = config.mixed_families() {
@@ -434,18 +445,19 @@ const PAGES: CommandPages = CommandPages {
 const OTHER_FACES: [(&str, &str); 10] = [
     (mpiexec::APRUN, mpiexec::APRUN),
     (mpiexec::JSRUN, mpiexec::JSRUN),
-    ("oshrun", "prterun"),
-    ("prun", "prterun"),
-    ("orterun", "prterun"),
-    ("mpirun.openmpi", "prterun"),
-    ("mpiexec.openmpi", "prterun"),
+    ("oshrun", mpiexec::ORTERUN),
+    ("prun", mpiexec::PRTERUN),
+    (mpiexec::ORTERUN, mpiexec::ORTERUN),
+    ("mpirun.openmpi", mpiexec::ORTERUN),
+    ("mpiexec.openmpi", mpiexec::ORTERUN),
     ("mpirun.mpich", "mpiexec.hydra"),
     ("mpiexec.mpich", "mpiexec.hydra"),
     ("mpirun.hydra", "mpiexec.hydra"),
 ];
 
 /// Names of this program under which it reads the command line of Hydra.
-pub(crate) const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra", "prterun", mpiexec::SRUN];
+pub(crate) const FACES: &[&str] =
+    &["mpiexec", "mpirun", "mpiexec.hydra", mpiexec::PRTERUN, mpiexec::SRUN];
 
 const SECRET_FILE: &str = "secret-file";
 const SHORT: &str = "short";

@@ -134,7 +134,7 @@ fn map_of_hosts(spec: JobSpec<'_>, hosts: &PlacedHosts) -> String {
     let mut rows = Vec::new();
     let processors = match spec.settings.placement.bind_to {
         BindTo::Nothing => "any",
-        BindTo::Units(_) | BindTo::User(_) => "bound there",
+        BindTo::Units(_) | BindTo::User(_) | BindTo::Launcher(_) => "bound there",
     };
     let mut first = 0;
     for part in spec.parts {

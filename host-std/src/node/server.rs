@@ -4,7 +4,7 @@ use super::{Node, messages};
 use crate::cli::config::Config;
 use crate::launch::plan::job::{App, Plan};
 use crate::launch::signal::{Signals, UserSignals};
-use crate::launch::topology::binding::{self, Binding};
+use crate::launch::topology::binding::{self, Binding, RankCounts};
 use crate::launch::topology::resources::OwnResources;
 use crate::link::RunLink;
 use crate::link::job_message::{AppMessage, JobMessage, Origin, TerminalMessage};
@@ -290,7 +290,10 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
     if let Some(processors) = &settings.placement.processors {
         binding::limit_to(processors)?;
     }
-    let binding = Binding::resolve(&settings.placement)?.map(Arc::new);
+    let local = job.map.ranks_of(node).filter(|rank| *rank < started).count();
+    let local = u32::try_from(local).unwrap_or(u32::MAX);
+    let counts = RankCounts { all: started, local };
+    let binding = Binding::resolve(&settings.placement, counts)?.map(Arc::new);
     let source = AllocationSource::Named;
     let nodes = u32::try_from(job.hosts.len()).unwrap_or(u32::MAX);
     let map = job.map.with_nodes(nodes);

@@ -14,6 +14,8 @@ pub(crate) struct JobSettings {
     pub(crate) ranks: Option<u32>,
     /// Working directory of the programs, if not that of the launcher (`--wdir`, `-wdir`).
     pub(crate) directory: Option<PathBuf>,
+    /// Mask of permissions of new files, if not that of the launcher (`--umask`).
+    pub(crate) umask: Option<u32>,
     /// Directories where programs are searched (`--path`), if not those of `PATH`.
     pub(crate) search: Option<OsString>,
     /// Number of processes that all jobs together may have (`--universe`, `-usize`).

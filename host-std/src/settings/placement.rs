@@ -25,6 +25,29 @@ pub(crate) enum BindTo {
     Units(Units),
     /// These sets of processors, one per rank, in turn (`user:0+1,2+3`).
     User(Vec<Vec<u32>>),
+    /// That of another launcher without an option (`as:ompi`).
+    Launcher(LauncherBinding),
+}
+
+/// Binding of another launcher without an option, where the processors of a host suffice for its ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LauncherBinding {
+    /// That of the launcher of the MPI library that the program links.
+    OfLibrary,
+    /// Of Open MPI 4: to cores in a job of two ranks at most, else to memory domains.
+    OpenMpi,
+    /// The same with hardware threads in place of cores (`--use-hwthread-cpus`).
+    OpenMpiThreads,
+    /// Of Open MPI 5: to cores.
+    Prrte,
+    /// The same with hardware threads in place of cores.
+    PrrteThreads,
+    /// Of Open MPI 5 with an order of the hosts: as Open MPI 4, and memory domains are filled.
+    PrrteOrdered,
+    /// Of Intel MPI: each rank to its share of the processors.
+    Intel,
+    /// Of Slurm: to threads, cores or sockets if there are as many as ranks.
+    Slurm,
 }
 
 /// A number of neighbouring pieces of a machine.

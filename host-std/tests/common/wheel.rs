@@ -65,7 +65,7 @@ pub fn wheel_python(wheel: &'static Wheel) -> Option<PathBuf> {
     beside_compiler(wheel, "python")
 }
 
-fn beside_compiler(wheel: &'static Wheel, name: &str) -> Option<PathBuf> {
+pub fn beside_compiler(wheel: &'static Wheel, name: &str) -> Option<PathBuf> {
     let compiler = wheel.compiler.get_or_init(|| compiler(wheel.packages)).clone();
     super::or_skip(compiler.map(|compiler| compiler.with_file_name(name)), REMEDY)
 }

@@ -15,6 +15,8 @@ mod munge;
 mod openmpi;
 #[path = "../peer_options.rs"]
 mod peer_options;
+#[path = "../personalities.rs"]
+mod personalities;
 #[path = "../python.rs"]
 mod python;
 #[path = "../slurm.rs"]

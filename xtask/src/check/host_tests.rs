@@ -104,7 +104,10 @@ const MODULES: &[(&str, &[&str])] = &[
     ("base/columns", &["ps", "watch"]),
     ("cli", &["command_lines", "documents", "peer_options", "settings", "spellings", "switching"]),
     ("cli/config", &["settings"]),
-    ("cli/mpiexec", &["command_lines", "peer_options", "probes", "spellings", "switching"]),
+    (
+        "cli/mpiexec",
+        &["command_lines", "peer_options", "personalities", "probes", "spellings", "switching"],
+    ),
     ("cli/options", &["command_lines", "documents", "settings", "switching"]),
     ("control", &["ps", "stack"]),
     ("control/rendezvous", &["pmix_tools"]),

@@ -2,8 +2,11 @@
 //!
 //! Spec: `jsrun(1)` of IBM's Job Step Manager.
 
-use super::policies::modifier;
-use super::table::HydraEffect::{Help, Info, OfAllocation, Only, Own, Refused, Whole};
+use super::ReadContext;
+use super::policies::{Expansion, modifier, text};
+use super::table::HydraEffect::{
+    Help, Info, OfAllocation, Only, Options, Own, Refused, Whole, WithoutEffect,
+};
 use super::table::{HydraOption, flag, pair, same, word};
 use std::ffi::{OsStr, OsString};
 
@@ -13,7 +16,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["a", "tasks_per_rs"], Only(&["1"], "give the number of ranks with '-n'")),
     word(&["r", "rs_per_host"], Whole("ppn", same)),
     word(&["c", "cpu_per_rs"], Whole("bind-to", cores)),
-    word(&["b", "bind"], Only(&["rs", "packed:1"], "'-c' assigns the cores of a rank")),
+    word(&["b", "bind"], Options("--bind-to core:N", bind)).note("`rs`, `none` and `packed:N`"),
     word(&["d", "launch_distribution"], Only(&["packed"], "leave it out")),
     word(&["g", "gpu_per_rs"], Only(&["0"], "devices are not assigned; set CUDA_VISIBLE_DEVICES")),
     pair(&["E", "env"], Own("env", same)),
@@ -21,11 +24,24 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["o", "stdio_stdout"], Whole("stdout-to", same)),
     word(&["k", "stdio_stderr"], Whole("stderr-to", same)),
     word(&["X", "exit_on_error"], Only(&["1"], "'--on-exit-error ignore' lets the others go on")),
-    word(&["l", "latency_priority", "m", "memory_per_rs", "M", "smpiargs"], OfAllocation),
+    word(&["m", "memory_per_rs"], OfAllocation),
+    word(&["l", "latency_priority"], WithoutEffect("'-r' and '-c' place ranks")),
+    word(&["M", "smpiargs"], WithoutEffect("set the variables of the MPI library with '-E'")),
     word(&["U", "erf_input", "K", "rs_per_socket"], Refused("'-r' and '-c' place ranks")),
     flag(&["V", "version"], Info),
     flag(&["help"], Help),
 ];
+
+/// `-b WHAT`. The processors of a resource set are those of `-c`.
+fn bind(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let bound = match text(value)?.split_once(':') {
+        None if value == "rs" => return Ok(Vec::new()),
+        None if value == "none" => "none".to_owned(),
+        Some(("packed", cores)) => modifier("core", cores)?,
+        _ => return Err("there are rs, none and packed:N; '-c' assigns the cores of a rank".into()),
+    };
+    Ok(vec![("bind-to", bound.into())])
+}
 
 /// Cores of a rank.
 fn cores(value: &OsStr) -> Result<OsString, String> {

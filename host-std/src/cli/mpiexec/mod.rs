@@ -15,6 +15,7 @@ mod openmpi;
 #[cfg(test)]
 mod page;
 mod pals;
+mod parameters;
 mod policies;
 mod rankfile;
 mod reader;
@@ -77,7 +78,7 @@ pub(crate) fn listed(launcher: Personality) -> Vec<&'static OptionFamily> {
     match launcher {
         Personality::Hydra | Personality::Pals => vec![hydra],
         Personality::Intel => vec![hydra, intel],
-        Personality::OpenMpi => vec![hydra, open_mpi],
+        Personality::OpenMpi | Personality::Prrte => vec![hydra, open_mpi],
         Personality::Slurm => families(SRUN).iter().collect(),
         Personality::Aprun => families(APRUN).iter().collect(),
         Personality::Jsm => families(JSRUN).iter().collect(),
@@ -209,7 +210,7 @@ pub(crate) fn info(launcher: Personality, host: &str) -> String {
              line of:      MPICH"
         ),
         Personality::Intel => format!("Intel(R) MPI Library for Linux* OS, Version 2021.13 {own}"),
-        Personality::OpenMpi => format!("mpirun (Open MPI) 4.1.4 {own}"),
+        Personality::OpenMpi | Personality::Prrte => format!("mpirun (Open MPI) 4.1.4 {own}"),
         Personality::Slurm => format!("slurm 22.05.8 {own}"),
         Personality::Pals => format!("mpiexec version 1.8.0 {own}"),
         Personality::Aprun => format!("aprun {own}"),
@@ -229,7 +230,8 @@ impl ReadContext<'_> {
     /// Launcher of the name by which this program was called, if that has only one meaning.
     fn launcher(&self) -> Option<Personality> {
         match self.name {
-            PRTERUN => Some(Personality::OpenMpi),
+            ORTERUN => Some(Personality::OpenMpi),
+            PRTERUN => Some(Personality::Prrte),
             SRUN => Some(Personality::Slurm),
             APRUN => Some(Personality::Aprun),
             JSRUN => Some(Personality::Jsm),
@@ -263,5 +265,8 @@ pub(crate) const JSRUN: &str = "jsrun";
 /// Name of the launchers of Open MPI and of others.
 pub(super) const MPIRUN: &str = "mpirun";
 
-/// Name of Open MPI's launcher that no other one has.
-const PRTERUN: &str = "prterun";
+/// Name of the launcher of Open MPI 4 that no other one has.
+pub(crate) const ORTERUN: &str = "orterun";
+
+/// Name of the launcher of Open MPI 5 that no other one has.
+pub(crate) const PRTERUN: &str = "prterun";

@@ -1,14 +1,14 @@
 //! Options of Open MPI's `mpirun` (4.1 and 5.0) and of `prterun` that Hydra does not have.
 
 use super::policies::{
-    append, assignment, bound_to_core, by_core, cpu_list, display, export, mca, modifier, output,
-    output_files, pmix_mca, ppr, prefix, prepend, prte_mca, rank_by, runtime_options, sockets,
+    append, assignment, bound_to_core, by_core, display, export, mca, modifier, output,
+    output_files, pmix_mca, ppr, prefix, prepend, prte_mca, runtime_options, sockets,
     stream_buffering, tune, with_ft,
 };
 use super::reader::FORWARDED;
 use super::table::HydraEffect::{
-    ConfigFile, HostFile, HwThreads, Info, Only, Options, Own, Personality, Preview, RankFile,
-    Refused, Terminals, Whole, WithDefaults,
+    ConfigFile, HostFile, HwThreads, Info, Only, Options, Own, OwnOptions, Personality, Preview,
+    RankBy, RankFile, Refused, Terminals, Whole, WithDefaults, WithoutEffect,
 };
 use super::table::{HydraOption, flag, pair, same, word, yes};
 use crate::cli::layers::PERSONALITY;
@@ -35,11 +35,14 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["path"], Whole("path", same)),
     word(&["prefix", "app-pmix-prefix"], Options("--env", prefix))
         .note("`bin` and `lib` below it precede PATH and LD_LIBRARY_PATH of the ranks"),
-    flag(&["noprefix", "no-app-prefix"], Only(&[""], "")),
+    flag(&["noprefix", "no-app-prefix"], Only(&[""], "")).note("nothing is added to PATH"),
     word(&["pmix-prefix"], Refused("this launcher needs no PMIx library; leave it out")),
     word(&["pset"], Refused("named sets of processes are not supported; leave it out")),
     // Environment and parameters.
-    word(&["x"], Options("--env", export)).note("`NAME`, `NAME=VALUE` or `NAME*`"),
+    word(&["x"], OwnOptions("--env", export)).note(
+        "`NAME`, `NAME=VALUE` or `NAME*`; in front of the first program for all, under the names of Open \
+         MPI 4 for this one",
+    ),
     pair(&["mca", "omca", "gmca", "gomca"], Options("--env", mca)).note(
         "`OMPI_MCA_NAME` for the ranks; parameters of the launcher for hosts, mapping, binding, labels and \
          the remote shell have the effect of their options, and `mca_base_env_list NAME=VALUE;NAME` that of \
@@ -59,8 +62,10 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["npersocket"], Options("--map-by ppr:N:node", sockets))
         .note("the sockets of this host are counted"),
     word(&["ppr"], Options("--map-by ppr:N:node", ppr)),
-    word(&["rank-by"], Options("the default", rank_by))
-        .note("`slot`, `fill`, `core` and `hwthread`, the default"),
+    word(&["rank-by"], RankBy).note(
+        "`slot` and `fill`, the default; `core` and `hwthread` where ranks are mapped by these, and no \
+         effect elsewhere, which a message says",
+    ),
     flag(&["bynode", "loadbalance"], Whole("map-by", |_| Ok("node".into()))),
     flag(&["byslot"], Whole("map-by", |_| Ok("slot".into()))),
     flag(&["bycore"], WithDefaults("--map-by core", by_core, bound_to_core)),
@@ -68,14 +73,15 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     flag(&["bind-to-socket"], Whole("bind-to", |_| Ok("socket".into()))),
     flag(&["bind-to-none"], Whole("bind-to", |_| Ok("none".into()))),
     word(&["cpus-per-proc", "cpus-per-rank"], Whole("bind-to", cores)),
-    word(&["cpu-set"], Whole("cpu-set", same)),
-    word(&["cpu-list"], Options("--bind-to user:LIST", cpu_list)).note("a processor for each rank"),
+    word(&["cpu-set", "cpu-list"], Whole("cpu-set", same))
+        .note("a processor for each rank with `--bind-to cpu-list`"),
     flag(&["use-hwthread-cpus"], HwThreads)
         .note("without a number of ranks there is one for each hardware thread"),
     flag(&["nolocal"], Whole("local", |_| Ok("false".into()))),
     word(&["rankfile", "rf"], RankFile).note("slots are cores, and those of all hosts the same"),
     flag(&["hetero-nodes", "hetero"], Only(&[""], "")).note("each node reads its own topology"),
-    flag(&["enable-instant-on-support", "use-regexp", "novm"], Only(&[""], "")),
+    flag(&["enable-instant-on-support", "use-regexp", "novm"], Only(&[""], ""))
+        .note("node servers are started where ranks run, and by no list in a short form"),
     word(&["max-vm-size"], Whole("nodes", same)),
     word(&["launch-agent"], Refused("the path of this program is used on every node; leave it out")),
     word(&["cartofile", "cf"], Refused("the topology is read from the system; leave it out")),
@@ -110,7 +116,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     .note("one map of ranks, hosts and processors"),
     flag(&["display-topo"], Refused("'lstopo' shows the topology of a machine")),
     flag(&["show-progress"], Whole("progress", yes)),
-    flag(&["get-stack-traces"], Only(&[""], "")).note(
+    flag(&["get-stack-traces"], WithoutEffect("'pmi-host stack' shows them")).note(
         "a run that exceeds its time is reported with the operations that its ranks wait for",
     ),
     flag(&["report-state-on-timeout"], Only(&[""], "")).note("always reported"),
@@ -121,10 +127,10 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     flag(&["report-child-jobs-separately"], Refused("the code is that of the first rank that failed")),
     // The end.
     flag(&["continuous"], Whole("on-exit-error", |_| Ok("ignore".into()))),
-    flag(&["disable-recovery"], Only(&[""], "")),
+    flag(&["disable-recovery"], Only(&[""], "")).note("a rank that fails ends the run"),
     flag(&["enable-recovery"], Whole("on-exit-error", |_| Ok("ignore".into())))
         .note("the others continue; a rank is not restarted"),
-    word(&["max-restarts"], Only(&["0"], "ranks are not restarted; leave it out")),
+    word(&["max-restarts"], Only(&["0"], "ranks are not restarted; leave it out")).note("`0`"),
     word(&["spawn-timeout"], Whole("start-timeout", same)).note("for the start of node servers"),
     word(&["forward-signals"], Whole("forward-signals", forwarded))
         .note("besides SIGUSR1, SIGUSR2, SIGALRM and SIGURG; `none` forwards none of these but SIGUSR2"),
@@ -144,7 +150,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         .note("messages of node servers are always written; the map is shown in addition"),
     flag(&["tv", "stop-in-init", "stop-on-exec", "stop-in-app"], Refused(DEBUGGER)),
     word(&["debugger"], Refused(DEBUGGER)),
-    flag(&["fwd-mpirun-port"], Only(&[""], "")),
+    flag(&["fwd-mpirun-port"], Only(&[""], "")).note("node servers know the launcher anyway"),
     flag(&["system-server"], Whole("system-server", yes)),
     flag(&["dvm", "hnp", "test-suicide"], Refused(DAEMON)),
     word(&["ompi-server", "singleton", "keepalive", "dvm-uri", "add-host", "add-hostfile"], Refused(DAEMON)),

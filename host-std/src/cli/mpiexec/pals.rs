@@ -2,7 +2,7 @@
 //!
 //! Spec: `aprun(1)`.
 
-use super::policies::{cpu_bind, depth};
+use super::policies::{cpu_bind, depth, domains};
 use super::table::HydraEffect::{
     Help, HostFile, Info, OfAllocation, Only, Options, Own, Refused, Whole,
 };
@@ -23,8 +23,10 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         .note("programs are not sent, and the launcher reports faults and nothing else"),
     word(&["j", "cpus-per-cu"], Only(&["0", "1"], "'-d' assigns hardware threads to a rank")),
     word(&["a", "architecture", "m", "memory-per-pe", "p", "protection-domain"], OfAllocation),
+    word(&["S", "pes-per-numa-node"], Options("--map-by ppr:N:node", domains))
+        .note("the memory domains of this host are counted"),
     word(
-        &["S", "pes-per-numa-node", "sn", "numa-nodes-per-node", "sl", "numa-node-list"],
+        &["sn", "numa-nodes-per-node", "sl", "numa-node-list"],
         Refused("'-cc' binds ranks; leave it out"),
     ),
     word(&["t", "cpu-time-limit"], Refused("'--timeout' limits the time of the run")),

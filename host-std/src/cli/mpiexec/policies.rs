@@ -1,7 +1,6 @@
 //! Values of Open MPI's options as options of `run`: policies with modifiers, parameters, variables, lists.
 
 use super::{ReadContext, rankfile, variable_of};
-use crate::cli::options::numbers;
 use crate::launch::topology::binding::count;
 use crate::settings::placement::Unit;
 use pmi_host_base::variables::removed;
@@ -10,7 +9,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Names and values of options of `run`, or a message with the remedy.
+/// Names and values of options of `run`, or a message with the remedy. [`PARAMETER`] and [`WITHOUT_EFFECT`]
+/// stand for more.
 pub(super) type Expansion = Result<Vec<(&'static str, OsString)>, String>;
 
 /// `--map-by POLICY:MODIFIER…`. A number behind the policy is Hydra's, and stays there.
@@ -45,8 +45,9 @@ pub(super) fn map_by(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
             "oversubscribe" => found.push(("oversubscribe", "true".into())),
             "nooversubscribe" => found.push(("oversubscribe", "false".into())),
             "display" => found.push(("display", "map".into())),
-            "hwtcpus" | "corecpus" | "inherit" | "noinherit" | "donotresolve" | "ordered"
-            | "span" => {}
+            "hwtcpus" => found.push((PARAMETER, "hwloc_base_use_hwthreads_as_cpus=1".into())),
+            "corecpus" | "noinherit" | "donotresolve" | "ordered" => {}
+            "span" | "inherit" => found.push((WITHOUT_EFFECT, format!("':{piece}'").into())),
             "donotlaunch" => return Err("'--dry-run' shows the map and starts nothing".to_owned()),
             "nolocal" => found.push(("local", "false".into())),
             number if number.parse::<u32>().is_ok() => {
@@ -105,15 +106,6 @@ pub(super) fn bound_to_core(_: &OsStr, _: &ReadContext<'_>) -> Expansion {
     Ok(vec![("bind-to", "core".into())])
 }
 
-/// `--rank-by POLICY`: ranks are numbered in the order in which they are placed.
-pub(super) fn rank_by(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
-    match &*text(value)?.to_ascii_lowercase() {
-        "slot" | "fill" | "core" | "hwthread" => Ok(Vec::new()),
-        _ => Err("ranks are numbered as they are placed; '--map-by node' places them by turns"
-            .to_owned()),
-    }
-}
-
 /// `--bind-to WHAT:MODIFIER…`.
 pub(super) fn bind_to(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     let text = text(value)?;
@@ -137,7 +129,14 @@ pub(super) fn bind_to(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
             // Hydra's word: the processors in turn, in the order of the system.
             (0, "rr") => kept.push("hwthread".to_owned()),
             (0, name) => kept.push(unit_name(name)),
-            (_, "overload-allowed" | "no-overload" | "if-supported" | "limit" | "ordered") => {}
+            (_, "overload-allowed" | "if-supported" | "ordered") => {}
+            (_, "no-overload") => {
+                let what = "':no-overload' (shared processors are reported)";
+                found.push((WITHOUT_EFFECT, what.into()));
+            }
+            (_, modifier) if modifier.starts_with("limit") => {
+                found.push((WITHOUT_EFFECT, format!("':{piece}'").into()));
+            }
             (_, "report") => found.push(("display", "map".into())),
             _ => kept.push(piece.to_owned()),
         }
@@ -156,13 +155,6 @@ fn is_list(binding: &str) -> bool {
     ["cpu-list", "cpulist"].contains(&&*name)
 }
 
-/// `--cpu-list LIST`: a processor for each rank.
-pub(super) fn cpu_list(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
-    let list = numbers(text(value)?).ok_or("that is no list of processors; try '0-3,8'")?;
-    let list: Vec<String> = list.iter().map(ToString::to_string).collect();
-    Ok(vec![("bind-to", format!("user:{}", list.join(",")).into())])
-}
-
 /// `--ppr N:OBJECT`.
 pub(super) fn ppr(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     let text = text(value)?;
@@ -173,6 +165,11 @@ pub(super) fn ppr(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
 /// `--npersocket N`.
 pub(super) fn sockets(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     Ok(vec![("map-by", per_object(text(value)?, "socket")?.into())])
+}
+
+/// `-S N` of ALPS.
+pub(super) fn domains(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    Ok(vec![("map-by", per_object(text(value)?, "numa")?.into())])
 }
 
 /// `-x NAME`, `-x NAME=VALUE`, `-x PREFIX*`. A variable that is not set is not exported.
@@ -225,34 +222,15 @@ pub(super) fn prte_mca(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
 }
 
 /// `--pmixmca NAME VALUE`.
-pub(super) fn pmix_mca(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
-    parameter("PMIX_MCA_", value, context)
+pub(super) fn pmix_mca(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let (name, argument) = name_and_value(value)?;
+    Ok(vec![("env", format!("PMIX_MCA_{name}={argument}").into())])
 }
 
-/// A variable for the ranks, and the options of parameters that the launcher itself reads.
+/// A variable for the ranks, and the effect on the launcher itself.
 fn parameter(family: &str, value: &OsStr, context: &ReadContext<'_>) -> Expansion {
     let (name, argument) = name_and_value(value)?;
-    let is_on = !["0", "no", "false", "off", "f", "n"].contains(&&*argument.to_ascii_lowercase());
-    let shown = || OsString::from(is_on.to_string());
     let mut found = match name {
-        "rmaps_base_oversubscribe" => vec![("oversubscribe", shown())],
-        "rmaps_base_no_oversubscribe" => vec![("oversubscribe", (!is_on).to_string().into())],
-        "rmaps_base_mapping_policy" | "rmaps_default_mapping_policy" => {
-            map_by(argument.as_ref(), context)?
-        }
-        "rmaps_base_ranking_policy" | "rmaps_default_ranking_policy" => {
-            rank_by(argument.as_ref(), context)?
-        }
-        "hwloc_base_binding_policy" | "hwloc_default_binding_policy" => {
-            bind_to(argument.as_ref(), context)?
-        }
-        "hwloc_base_report_bindings" | "orte_display_map" if is_on => {
-            vec![("display", "map".into())]
-        }
-        "orte_tag_output" => vec![("label", shown())],
-        "orte_timestamp_output" => vec![("timestamps", shown())],
-        "plm_rsh_agent" | "plm_ssh_agent" => agent(argument)?,
-        "plm_ssh_args" | "plm_rsh_args" => vec![("starter-args", argument.into())],
         "mca_base_env_list" => env_list(argument, context)?,
         "mca_base_env_list_delimiter" if argument != ";" => {
             return Err(
@@ -261,15 +239,14 @@ fn parameter(family: &str, value: &OsStr, context: &ReadContext<'_>) -> Expansio
                     .to_owned(),
             );
         }
-        "orte_default_hostfile" | "prte_default_hostfile" => vec![("hostfile", argument.into())],
-        _ => Vec::new(),
+        _ => vec![(PARAMETER, value.to_owned())],
     };
     found.push(("env", format!("{family}{name}={argument}").into()));
     Ok(found)
 }
 
 /// `NAME=VALUE;NAME;…`: variables for the ranks. One without a value is exported, as by `-x`.
-fn env_list(list: &str, context: &ReadContext<'_>) -> Expansion {
+pub(super) fn env_list(list: &str, context: &ReadContext<'_>) -> Expansion {
     let entries = list.split(';').map(str::trim_start).filter(|entry| !entry.is_empty());
     let found = entries.map(|entry| match entry.starts_with('=') {
         true => Err(format!("'{entry}' names no variable; try 'NAME=VALUE;NAME'")),
@@ -279,7 +256,8 @@ fn env_list(list: &str, context: &ReadContext<'_>) -> Expansion {
 }
 
 /// The remote shell of Open MPI, the first of a list, with its arguments.
-fn agent(value: &str) -> Expansion {
+pub(super) fn agent(value: &OsStr) -> Expansion {
+    let value = text(value)?;
     let first = value.split(':').next().unwrap_or_default().trim();
     let (program, arguments) = first.split_once(' ').unwrap_or((first, ""));
     let mut found = vec![("starter-exec", program.into())];
@@ -399,10 +377,14 @@ fn one_file_each(name: &str) -> Expansion {
 /// `--display LIST`.
 pub(super) fn display(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     let items = text(value)?.to_ascii_lowercase();
+    let mut found = vec![("display", "map".into())];
     for item in items.split([',', ':']) {
         match item {
-            "map" | "map-devel" | "map-diff" | "bind" | "bindings" | "alloc" | "allocation"
-            | "parseable" => {}
+            "map" | "map-devel" | "map-diff" | "bind" | "bindings" | "alloc" | "allocation" => {}
+            "parseable" => found.push((
+                WITHOUT_EFFECT,
+                "'parseable' (PMI_HOST_RESULT names a file with a report as JSON)".into(),
+            )),
             _ => {
                 return Err(format!(
                     "'{item}' cannot be displayed; 'map' shows ranks, hosts and processors"
@@ -410,7 +392,7 @@ pub(super) fn display(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
             }
         }
     }
-    Ok(vec![("display", "map".into())])
+    Ok(found)
 }
 
 /// `--runtime-options LIST`.
@@ -531,5 +513,11 @@ fn pair(name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> OsString {
 pub(super) fn text(value: &OsStr) -> Result<&str, String> {
     value.to_str().ok_or_else(|| "that is not text".to_owned())
 }
+
+/// A parameter of Open MPI with its value, in place of an option of `run`.
+pub(super) const PARAMETER: &str = "(parameter)";
+
+/// What has no effect here, in place of an option of `run`.
+pub(super) const WITHOUT_EFFECT: &str = "(without effect)";
 
 const ANYWAY: &str = "others have no effect here; leave it out";

@@ -1,19 +1,22 @@
 //! Reader of Hydra's words, which translates them into options of `run`.
 
+use super::intel::Pinning;
+use super::parameters::{self, ParameterEffect};
 use super::table::{self, Expand, FollowingWords, HydraEffect, HydraOption};
 use super::{
-    MPIRUN, ReadContext, SRUN, all, families, gtool, multi_prog, policies, rankfile, slurm_values,
-    variable_of,
+    MPIRUN, ReadContext, SRUN, all, families, gtool, intel, multi_prog, policies, rankfile,
+    slurm_values, variable_of,
 };
 use crate::cli::args::{self, DefaultRanks, GivenOption, PartArgs, Personality, RunArgs, Task};
 use crate::cli::foreign;
-use crate::cli::layers::Origin;
+use crate::cli::layers::{Origin, PERSONALITY};
 use crate::cli::nearest::remedy;
 use crate::cli::options;
 use crate::settings::Settings;
 use crate::settings::placement::Unit;
 use pmi_host_base::usage::UsageError;
 use pmi_host_base::words;
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -30,6 +33,8 @@ pub(super) struct HydraReader<'a> {
     launcher: Option<Personality>,
     /// Pieces of this machine that take a rank each under Open MPI.
     slots: Option<Unit>,
+    /// Processors by which Open MPI numbers ranks.
+    rank_by: Option<String>,
     /// Defaults that other options override.
     weak: Vec<GivenOption>,
     /// True if a file names the programs.
@@ -45,6 +50,7 @@ impl<'a> HydraReader<'a> {
             config_file: None,
             launcher: None,
             slots: None,
+            rank_by: None,
             weak: Vec::new(),
             has_program_file: false,
         }
@@ -117,7 +123,8 @@ impl<'a> HydraReader<'a> {
         // With two dashes, an option of 'run' that takes a value is meant, as '--gdb 0'.
         let is_own = |option: &&HydraOption| {
             let takes_value = args::takes_value(&name) == Some(true);
-            bytes.starts_with(b"--") && option.words == FollowingWords::Nothing && takes_value
+            let is_bare = bytes.starts_with(b"--") && option.words == FollowingWords::Nothing;
+            is_bare && takes_value && !self.has_own_line()
         };
         let Some(option) = found.filter(|option| !is_own(option)) else {
             return self.read_own_option(word, &name, attached, words, part);
@@ -206,10 +213,7 @@ impl<'a> HydraReader<'a> {
         }
         let parsed = args::parse(ours)?;
         for given in parsed.given {
-            match given.option.is_of_part {
-                true => self.place_option(given, part),
-                false => self.args.given.push(given),
-            }
+            self.add_option(given, part);
         }
         self.args.config = parsed.config.or(self.args.config.take());
         if parsed.task != Task::Start {
@@ -269,18 +273,45 @@ impl<'a> HydraReader<'a> {
             }
             HydraEffect::Options(_, expand) | HydraEffect::WithDefaults(_, expand, _) => {
                 for (ours, value) in expand(value, self.context).map_err(wrong)? {
-                    let given = self.given_option(ours, value, &wrong)?;
-                    match given.option.is_of_part {
-                        true => self.place_option(given, part),
-                        false => self.args.given.push(given),
+                    match ours {
+                        policies::PARAMETER => self.apply_parameter(&value, part)?,
+                        policies::WITHOUT_EFFECT => {
+                            let what = format!("{} of '{shown}'", value.display());
+                            self.args.without_effect.push(what);
+                        }
+                        _ => {
+                            let given = self.given_option(ours, value, &wrong)?;
+                            self.add_option(given, part);
+                        }
                     }
                 }
                 if let HydraEffect::WithDefaults(_, _, defaults) = option.effect {
                     self.add_defaults(defaults, value, &wrong)?;
                 }
             }
+            HydraEffect::OwnOptions(_, expand) => {
+                let is_own = self.known_launcher() == Some(Personality::OpenMpi);
+                for (ours, value) in expand(value, self.context).map_err(wrong)? {
+                    let given = self.given_option(ours, value, &wrong)?;
+                    match is_own {
+                        true => part.given.push(given),
+                        false => self.place_option(given, part),
+                    }
+                }
+            }
             HydraEffect::Weak(_, expand) => self.add_defaults(expand, value, &wrong)?,
-            HydraEffect::OfAllocation => {}
+            HydraEffect::OfAllocation => {
+                let is_allocated = ALLOCATIONS
+                    .iter()
+                    .any(|name| variable_of(self.context.variables, name).is_some());
+                if !is_allocated {
+                    self.args.without_effect.push(format!("'{}'", shown.trim_end()));
+                }
+            }
+            HydraEffect::WithoutEffect(remedy) => {
+                let remedy = if remedy.is_empty() { String::new() } else { format!(" ({remedy})") };
+                self.args.without_effect.push(format!("'{}'{remedy}", shown.trim_end()));
+            }
             HydraEffect::Tool => {
                 let text = value.to_str().ok_or_else(|| wrong("that is not text".to_owned()))?;
                 self.args.tools.extend(gtool::tools(text).map_err(wrong)?);
@@ -315,6 +346,13 @@ impl<'a> HydraReader<'a> {
                 })?;
                 self.launcher = Some(known.1);
             }
+            HydraEffect::RankBy => {
+                let text = value.to_str().unwrap_or_default().to_ascii_lowercase();
+                if !["slot", "fill", "core", "hwthread"].contains(&&*text) {
+                    return Err(wrong(RANKS_AS_PLACED.to_owned()));
+                }
+                self.rank_by = Some(text);
+            }
             HydraEffect::HwThreads => self.slots = Some(Unit::HwThread),
             HydraEffect::Preview => self.args.task = Task::Preview,
             HydraEffect::Only(values, why) if !values.iter().any(|known| value == *known) => {
@@ -326,6 +364,15 @@ impl<'a> HydraReader<'a> {
             HydraEffect::Refused(why) => return Err(wrong(why.to_owned())),
         }
         Ok(())
+    }
+
+    /// Launcher whose meaning counts, as far as it has been named.
+    fn known_launcher(&self) -> Option<Personality> {
+        let of_variable = || {
+            let name = variable_of(self.context.variables, PERSONALITY)?;
+            PERSONALITIES.iter().find(|(known, _)| *known == name).map(|(_, launcher)| *launcher)
+        };
+        self.launcher.or_else(|| self.context.launcher()).or_else(of_variable)
     }
 
     /// Launcher whose version is shown. A name that launchers share is taken for the one that has it first.
@@ -364,6 +411,42 @@ impl<'a> HydraReader<'a> {
         }
     }
 
+    /// Applies a parameter of Open MPI's launcher, as `NAME=VALUE`, by the option that has its effect.
+    fn apply_parameter(
+        &mut self,
+        parameter: &OsStr,
+        part: &mut PartArgs,
+    ) -> Result<(), UsageError> {
+        let text = parameter.to_string_lossy();
+        let (name, value) = text.split_once('=').unwrap_or((&text, ""));
+        let wrong = |why: String| UsageError::Value { given: text.clone().into_owned(), why };
+        let of_error = |error: UsageError| UsageError::Other { what: format!("'{text}': {error}") };
+        let option = match parameters::effect(name, value) {
+            ParameterEffect::Nothing => return Ok(()),
+            ParameterEffect::Missing => {
+                self.args.without_effect.push(format!("the parameter '{name}'"));
+                return Ok(());
+            }
+            ParameterEffect::Option(option) => option,
+        };
+        if option == parameters::AGENT {
+            for (ours, value) in policies::agent(value.as_ref()).map_err(&wrong)? {
+                let given = self.given_option(ours, value, &wrong)?;
+                self.args.given.push(given);
+            }
+            return Ok(());
+        }
+        if let Some(ours) = option.strip_prefix("--") {
+            let given = self.given_option(ours, value.into(), &wrong)?;
+            self.args.given.push(given);
+            return Ok(());
+        }
+        let found = self.options().find(|known| known.names.contains(&option));
+        let found = found.expect("the table of parameters names options");
+        let value = if found.words == FollowingWords::Nothing { "" } else { value };
+        self.apply_option(found, option, value.as_ref(), part).map_err(of_error)
+    }
+
     fn read_named(
         &self,
         file: &OsStr,
@@ -371,6 +454,14 @@ impl<'a> HydraReader<'a> {
     ) -> Result<String, UsageError> {
         let text = (self.context.read)(Path::new(file));
         text.map_err(|error| wrong(format!("it cannot be read ({error})")))
+    }
+
+    /// Adds an option where it may stand: to the whole run, or to `part` if it is not the first.
+    fn add_option(&mut self, given: GivenOption, part: &mut PartArgs) {
+        match given.option.is_of_part {
+            true => self.place_option(given, part),
+            false => self.args.given.push(given),
+        }
     }
 
     /// Adds an option to the whole run, or to `part` if it is not the first.
@@ -394,6 +485,7 @@ impl<'a> HydraReader<'a> {
 
     /// Reads the variables of Hydra.
     pub(super) fn read_variables(&mut self) -> Result<(), UsageError> {
+        self.read_parameters()?;
         let own = self.options().filter_map(|option| Some((option.variable?, option.names[0])));
         let others = if self.has_own_line() { &[][..] } else { table::VARIABLES };
         for (variable, name) in others.iter().copied().chain(own) {
@@ -426,6 +518,46 @@ impl<'a> HydraReader<'a> {
         Ok(())
     }
 
+    /// Reads variables that hold parameters of Open MPI's launchers.
+    fn read_parameters(&mut self) -> Result<(), UsageError> {
+        let is_hydra = matches!(
+            self.known_launcher(),
+            Some(Personality::Hydra | Personality::Intel | Personality::Pals)
+        );
+        if self.has_own_line() || is_hydra {
+            return Ok(());
+        }
+        for (variable, value) in self.context.variables {
+            let Some(variable) = variable.to_str() else { continue };
+            let parameter =
+                PARAMETER_FAMILIES.iter().find_map(|start| variable.strip_prefix(start));
+            let Some(name) = parameter else { continue };
+            let value = value.to_string_lossy();
+            self.origin = Origin::Variable(variable.to_owned());
+            let of_error =
+                |error: String| UsageError::Other { what: format!("{variable}: {error}") };
+            if name == "mca_base_env_list" {
+                let found = policies::env_list(&value, self.context).map_err(of_error)?;
+                for (ours, value) in found {
+                    let given = self.given_option(ours, value, &of_error)?;
+                    self.args.given.push(given);
+                }
+                continue;
+            }
+            match parameters::effect(name, &value) {
+                // The starter reads these itself.
+                ParameterEffect::Option(parameters::AGENT | "launcher-exec-args") => continue,
+                ParameterEffect::Option(_) => {}
+                // Most variables are for the libraries, and sites set others for all.
+                ParameterEffect::Nothing | ParameterEffect::Missing => continue,
+            }
+            let taken =
+                self.apply_parameter(format!("{name}={value}").as_ref(), &mut PartArgs::default());
+            taken.map_err(|error| of_error(error.to_string()))?;
+        }
+        Ok(())
+    }
+
     /// Reads a file of words, in which a line end stands for a colon.
     pub(super) fn read_file(&mut self, file: &OsStr, text: &str) -> Result<(), UsageError> {
         self.origin = Origin::File(file.into());
@@ -443,7 +575,7 @@ impl<'a> HydraReader<'a> {
 
     /// Appends the words of the command line to those of variables and of a file.
     pub(super) fn join(&mut self, typed: Self) -> Result<(), UsageError> {
-        let Self { args, launcher, slots, weak, has_program_file, .. } = typed;
+        let Self { args, launcher, slots, rank_by, weak, has_program_file, .. } = typed;
         (self.weak, self.has_program_file) = (weak, has_program_file);
         // A variable decides about names that launchers share, and between those that share Hydra.
         let named = self.context.launcher();
@@ -452,8 +584,10 @@ impl<'a> HydraReader<'a> {
         let known = if is_kept { self.launcher } else { named.or(self.launcher) };
         self.launcher = launcher.or(known);
         self.slots = slots.or(self.slots);
-        let RunArgs { given, parts, config, task, tools, .. } = args;
+        self.rank_by = rank_by.or(self.rank_by.take());
+        let RunArgs { given, parts, config, task, tools, without_effect, .. } = args;
         self.args.tools.extend(tools);
+        self.args.without_effect.extend(without_effect);
         let has_program = |parts: &[PartArgs]| parts.iter().any(|part| !part.words.is_empty());
         match (has_program(&parts), has_program(&self.args.parts)) {
             (true, true) => {
@@ -468,7 +602,10 @@ impl<'a> HydraReader<'a> {
             (_, false) => self.args.parts = parts,
         }
         self.args.given.extend(given);
-        (self.args.config, self.args.task) = (config, task);
+        self.args.config = config;
+        if task != Task::Start {
+            self.args.task = task;
+        }
         Ok(())
     }
 
@@ -484,7 +621,7 @@ impl<'a> HydraReader<'a> {
         let weakest: &[(&str, &str)] = match launcher {
             Some(Personality::Slurm) => &[("stdin", "all"), ("env-for", "slurm")],
             Some(Personality::Hydra | Personality::Intel) => &[("universe", "endless")],
-            Some(Personality::OpenMpi | Personality::Jsm) => {
+            Some(Personality::OpenMpi | Personality::Prrte | Personality::Jsm) => {
                 &[("universe", "endless"), ("env-for", "ompi")]
             }
             Some(Personality::Pals | Personality::Aprun) => {
@@ -494,7 +631,9 @@ impl<'a> HydraReader<'a> {
             None if self.context.name == MPIRUN => &[("universe", "endless"), ("env-for", "ompi")],
             None => &[("universe", "endless")],
         };
-        let of_all = [("allocation", "true"), ("forward-signals", FORWARDED)];
+        let bound = self.default_binding(launcher);
+        let mut of_all = vec![("allocation", "true"), ("forward-signals", FORWARDED)];
+        of_all.extend(bound.as_deref().map(|word| ("bind-to", word)));
         let weakest = weakest.iter().chain(&of_all);
         let weakest = weakest.map(|(ours, value)| self.given_option(ours, value.into(), &wrong));
         self.args.weakest = weakest.collect::<Result<_, _>>()?;
@@ -516,12 +655,22 @@ impl<'a> HydraReader<'a> {
         }
         self.args.given.splice(..0, std::mem::take(&mut self.weak));
         self.drop_order_of_unbound();
+        // Ranks that are placed on cores in turn are numbered by cores.
+        let mapped = self.args.given.iter().rfind(|one| one.option.name == "map-by");
+        let unit = mapped.map_or("slot", |one| one.value.to_str().unwrap_or_default());
+        if let Some(rank_by) = self.rank_by.take()
+            && ["numa", "socket", "l3cache", "l2cache", "l1cache"].contains(&unit)
+            && ["core", "hwthread"].contains(&&*rank_by)
+        {
+            let what = format!("'--rank-by {rank_by}' with '--map-by {unit}'");
+            self.args.without_effect.push(what);
+        }
         if self.has_program_file {
             self.read_program_file()?;
         }
         let slots = self.slots.unwrap_or(Unit::Core);
         self.args.default_ranks = match launcher {
-            Some(Personality::OpenMpi) => DefaultRanks::Slots(slots),
+            Some(Personality::OpenMpi | Personality::Prrte) => DefaultRanks::Slots(slots),
             Some(_) => DefaultRanks::One,
             None => DefaultRanks::OfLibrary(slots),
         };
@@ -530,6 +679,60 @@ impl<'a> HydraReader<'a> {
 }
 
 impl HydraReader<'_> {
+    /// Value of `--bind-to` without an option, as the other launcher has it; `None` if it binds no ranks.
+    fn default_binding(&mut self, launcher: Option<Personality>) -> Option<Cow<'static, str>> {
+        if launcher == Some(Personality::Intel) {
+            return match intel::pinning(|name| self.variable_of_ranks(name)) {
+                Pinning::Default => Some("as:intel".into()),
+                Pinning::To(bound) => Some(bound.into()),
+                Pinning::Unknown(variable) => {
+                    let what = format!("this value of {variable} ('-bind-to' binds ranks)");
+                    self.args.without_effect.push(what);
+                    None
+                }
+            };
+        }
+        let last = |name| self.args.given.iter().rfind(|one| one.option.name == name);
+        let has_threads = self.slots == Some(Unit::HwThread);
+        let word = match launcher {
+            None if self.has_own_line() => None,
+            None => Some("as:library"),
+            // They may use all of these.
+            Some(Personality::OpenMpi) if last("cpu-set").is_some() => None,
+            Some(Personality::OpenMpi) if has_threads => Some("as:ompi-threads"),
+            Some(Personality::OpenMpi) => Some("as:ompi"),
+            Some(Personality::Prrte)
+                if last("oversubscribe").is_some_and(|o| o.value == "true") =>
+            {
+                None
+            }
+            Some(Personality::Prrte) if has_threads => Some("as:ompi5-threads"),
+            Some(Personality::Prrte) if last("map-by").is_some() || last("ppn").is_some() => {
+                Some("as:ompi5-ordered")
+            }
+            Some(Personality::Prrte) => Some("as:ompi5"),
+            Some(Personality::Slurm) => Some("as:slurm"),
+            Some(
+                Personality::Hydra
+                | Personality::Intel
+                | Personality::Pals
+                | Personality::Aprun
+                | Personality::Jsm,
+            ) => None,
+        };
+        word.map(Cow::Borrowed)
+    }
+
+    /// Value that a variable has for the first program.
+    fn variable_of_ranks(&self, name: &str) -> Option<String> {
+        let own = self.args.parts.first().map(|part| &*part.given).unwrap_or_default();
+        let given = own.iter().rev().chain(self.args.given.iter().rev());
+        let mut set = given.filter(|one| one.option.name == "env");
+        let assigned =
+            set.find_map(|one| one.value.to_str()?.strip_prefix(name)?.strip_prefix('='));
+        assigned.map(str::to_owned).or_else(|| variable_of(self.context.variables, name))
+    }
+
     /// Replaces the program, which is a file, by the programs that it names.
     fn read_program_file(&mut self) -> Result<(), UsageError> {
         let [PartArgs { given, words }] = &self.args.parts[..] else {
@@ -571,15 +774,24 @@ pub(super) fn unreadable(option: &str, file: &OsStr, error: &io::Error) -> Usage
     UsageError::Value { given: format!("{option} {}", file.display()), why }
 }
 
+const RANKS_AS_PLACED: &str =
+    "ranks are numbered as they are placed; '--map-by node' places them by turns";
+
+/// Variables that tell of an allocation of a batch system.
+const ALLOCATIONS: [&str; 4] = ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID"];
+
+/// Beginnings of the names of variables that hold parameters of Open MPI.
+const PARAMETER_FAMILIES: [&str; 2] = ["OMPI_MCA_", "PRTE_MCA_"];
+
 /// Signals besides those of `run` that the other launchers forward to their ranks.
 pub(super) const FORWARDED: &str = "SIGUSR1,SIGALRM,SIGURG";
 
 /// Names of launchers for `--personality`.
 const PERSONALITIES: [(&str, Personality); 8] = [
     ("ompi", Personality::OpenMpi),
-    ("ompi5", Personality::OpenMpi),
-    ("prte", Personality::OpenMpi),
-    ("prrte", Personality::OpenMpi),
+    ("ompi5", Personality::Prrte),
+    ("prte", Personality::Prrte),
+    ("prrte", Personality::Prrte),
     ("hydra", Personality::Hydra),
     ("mpich", Personality::Hydra),
     ("intel", Personality::Intel),

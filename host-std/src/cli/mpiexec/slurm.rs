@@ -7,11 +7,11 @@
 use super::policies::sockets;
 use super::slurm_values::{
     bcast, cores_of, cpu_bind, cpus_per_task, distribution, errors, export, hint, input,
-    kill_on_bad_exit, label, memory, nodes, output, time,
+    kill_on_bad_exit, label, memory, nodes, output, preserved, tasks_of_core, time,
 };
 use super::table::HydraEffect::{
     Help, HostFile, Info, MpiType, MultiProgram, OfAllocation, Only, Options, Own, Preview,
-    Refused, Several, Weak, Whole,
+    Refused, Several, Weak, Whole, WithoutEffect,
 };
 use super::table::{HydraOption, flag, optional, same, word, yes};
 
@@ -24,14 +24,18 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["ntasks-per-node", "tasks-per-node"], Whole("ppn", same)),
     word(&["ntasks-per-socket"], Options("--map-by ppr:N:node", sockets))
         .note("the sockets of this host are counted"),
-    word(&["ntasks-per-core"], Only(&["1"], "leave it out, or use '--cpu-bind=threads'")),
+    word(&["ntasks-per-core"], Weak("--bind-to core", tasks_of_core))
+        .note("1 binds ranks to cores, and more to threads, unless `--cpu-bind` says otherwise"),
     word(&["w", "nodelist"], Whole("hosts", same)),
     word(&["F", "nodefile"], HostFile),
     word(&["x", "exclude"], Whole("exclude-hosts", same)),
     word(&["r", "relative"], Refused("name the hosts to use with '-w'")),
     flag(&["multi-prog"], MultiProgram).note("`%t` and `%o` are replaced in the lines of the file"),
     word(&["m", "distribution"], Options("--map-by", distribution))
-        .note("`block`, `cyclic`, and `plane=N` for N on each host; within a host the binding decides"),
+        .note(
+            "`block`, `cyclic`, and `plane=N` for N on each host; within a host the binding decides, which a \
+             message says",
+        ),
     flag(&["O", "overcommit", "s", "oversubscribe"], Whole("oversubscribe", yes)),
     // Processors and memory.
     word(&["c", "cpus-per-task"], Weak("--bind-to hwthread:N", cpus_per_task))
@@ -48,7 +52,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["export"], Options("--env --inherit", export)).note("`ALL`, `NONE`, names and `NAME=VALUE`"),
     word(&["mpi"], MpiType)
         .note("`pmi2` offers PMI-1 and PMI-2 as Slurm does, `pmix` PMIx, `none` what is linked; `list`"),
-    flag(&["E", "preserve-env"], Only(&[""], "")).note("the environment is never changed by the allocation"),
+    flag(&["E", "preserve-env"], Options("--env", preserved))
+        .note("SLURM_NTASKS, SLURM_NPROCS and SLURM_NNODES are those of the launcher"),
     optional(
         &["propagate"],
         Only(
@@ -83,26 +88,30 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     flag(&["test-only"], Preview),
     flag(&["V", "version"], Info),
     flag(&["h", "help", "usage"], Help),
-    word(&["slurmd-debug", "profile", "acctg-freq", "debugger-test"], OfAllocation),
+    word(&["slurmd-debug", "debugger-test"], WithoutEffect("")),
+    word(&["profile", "acctg-freq"], WithoutEffect("'--trace FILE' records messages")),
+    word(&["cpu-freq"], WithoutEffect("")),
     // The allocation, which exists.
     word(
         &[
             "p", "partition", "A", "account", "J", "job-name", "q", "qos", "C", "constraint", "mem",
             "mem-per-cpu", "comment", "reservation", "licenses", "L", "wckey", "cluster-constraint", "M",
             "clusters", "jobid", "mail-type", "mail-user", "priority", "power", "switches", "tmp", "mincpus",
-            "network", "S", "core-spec", "thread-spec", "T", "threads", "cpu-freq", "delay-boot",
-            "spread-job",
+            "network", "S", "core-spec", "thread-spec", "T", "threads", "delay-boot", "spread-job",
         ],
         OfAllocation,
     ),
-    optional(&["exclusive", "I", "immediate", "nice"], OfAllocation),
+    optional(&["exclusive"], WithoutEffect(SHARED_STEPS)),
+    optional(&["I", "immediate", "nice"], OfAllocation),
     flag(
         &[
-            "overlap", "exact", "stepmgr", "external-launcher", "whole", "Z", "no-allocate", "H", "hold",
+            "stepmgr", "external-launcher", "whole", "Z", "no-allocate", "H", "hold",
             "reboot", "use-min-nodes",
         ],
         OfAllocation,
     ),
+    flag(&["overlap"], Only(&[""], "")).note("steps share the processors of the allocation"),
+    flag(&["exact"], WithoutEffect(SHARED_STEPS)),
     word(&["d", "dependency", "begin"], Refused("'sbatch' and 'salloc' wait for other jobs")),
     word(
         &["gpus-per-task", "gpus", "G", "gpus-per-node", "gpus-per-socket", "gres", "gpu-bind", "gpu-freq",
@@ -130,3 +139,6 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         Refused("that is not supported; leave it out"),
     ),
 ];
+
+const SHARED_STEPS: &str =
+    "steps share the processors of the allocation; '--cpu-set' separates their ranks";

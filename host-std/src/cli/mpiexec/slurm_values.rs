@@ -1,6 +1,6 @@
 //! Values of `srun`'s options as options of `run`.
 
-use super::policies::{Expansion, modifier, text};
+use super::policies::{Expansion, WITHOUT_EFFECT, modifier, text};
 use super::{ReadContext, variable_of};
 use std::ffi::{OsStr, OsString};
 
@@ -15,6 +15,25 @@ pub(super) fn cpus_per_task(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     let count = text(value)?;
     let bound = modifier("hwthread", count)?;
     Ok(vec![("bind-to", bound.into()), ("env", format!("SLURM_CPUS_PER_TASK={count}").into())])
+}
+
+/// `--ntasks-per-core=N`.
+pub(super) fn tasks_of_core(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let unit = match text(value)? {
+        "1" => "core",
+        // A word that is no number is refused.
+        count => modifier("hwthread", count).map(|_| "hwthread")?,
+    };
+    Ok(vec![("bind-to", unit.into())])
+}
+
+/// `-E`: variables of the allocation that the step would replace.
+pub(super) fn preserved(_: &OsStr, context: &ReadContext<'_>) -> Expansion {
+    let names = ["SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"];
+    let found = names.iter().filter_map(|name| {
+        Some(("env", format!("{name}={}", variable_of(context.variables, name)?).into()))
+    });
+    Ok(found.collect())
 }
 
 /// `--hint=WHAT`.
@@ -78,7 +97,7 @@ pub(super) fn cpu_bind(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
 }
 
 /// Processors of a mask in hexadecimal digits, separated by `+`; `None` if it has none.
-fn processors(mask: &str) -> Option<String> {
+pub(super) fn processors(mask: &str) -> Option<String> {
     let digits = mask.strip_prefix("0x").unwrap_or(mask);
     let mut all = Vec::new();
     for (place, digit) in digits.chars().rev().enumerate() {
@@ -91,10 +110,12 @@ fn processors(mask: &str) -> Option<String> {
 
 /// `--mem-bind=[quiet|verbose,]TYPE`.
 pub(super) fn memory(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
-    let last = text(value)?.rsplit(',').next().unwrap_or_default();
+    let text = text(value)?;
+    let shows = text.split(',').find(|word| ["v", "verbose"].contains(word));
+    let last = text.rsplit(',').next().unwrap_or_default();
     match last {
         "none" | "no" | "local" | "nosort" | "sort" | "q" | "quiet" | "v" | "verbose" => {
-            Ok(Vec::new())
+            Ok(shows.map(|word| (WITHOUT_EFFECT, format!("'{word}'").into())).into_iter().collect())
         }
         _ => Err(
             "memory is taken where it is touched first; start the program under 'numactl' for more"
@@ -108,7 +129,7 @@ pub(super) fn distribution(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     let policies = text(value)?.split(',').next().unwrap_or_default().to_ascii_lowercase();
     let mut levels = policies.split(':');
     let first = levels.next().unwrap_or_default();
-    let found = match first.split_once('=') {
+    let mut found = match first.split_once('=') {
         Some(("plane", ranks)) => vec![("ppn", OsString::from(ranks))],
         _ => match first {
             "block" | "*" => vec![("map-by", "slot".into())],
@@ -119,9 +140,13 @@ pub(super) fn distribution(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
             _ => return Err("there are block, cyclic and plane=N".to_owned()),
         },
     };
-    // Within a host the binding decides.
     match levels.next() {
-        Some("block" | "*" | "cyclic" | "fcyclic") | None => Ok(found),
+        Some("*") | None => Ok(found),
+        Some(level @ ("block" | "cyclic" | "fcyclic")) => {
+            let what = format!("':{level}' (within a host '--cpu-bind' decides)");
+            found.push((WITHOUT_EFFECT, what.into()));
+            Ok(found)
+        }
         Some(_) => Err("there are block and cyclic".to_owned()),
     }
 }

@@ -57,12 +57,16 @@ pub(super) enum HydraEffect {
     /// Options of `run` that depend on the value, with their names for help: for the whole run in front of
     /// the first program, else for the program behind it where they may differ.
     Options(&'static str, Expand),
-    /// The same, and then defaults as those of the next variant.
+    /// The same, under Open MPI 4 for the program behind it in any position.
+    OwnOptions(&'static str, Expand),
+    /// The same as before, and then defaults as those of the next variant.
     WithDefaults(&'static str, Expand, Expand),
     /// The same for defaults that any other option overrides, in whatever order they are given.
     Weak(&'static str, Expand),
-    /// Describes an allocation, which is that of the run anyway.
+    /// Describes an allocation, which is that of the run anyway; without one, a message says so.
     OfAllocation,
+    /// Has no effect here, which a message says with this remedy.
+    WithoutEffect(&'static str),
     /// Chooses the protocol in the words of Slurm, or lists them.
     MpiType,
     /// Has a file name the programs.
@@ -77,6 +81,8 @@ pub(super) enum HydraEffect {
     Terminals,
     /// Names the launcher whose meaning counts where launchers differ.
     Personality,
+    /// Numbers ranks by their processors.
+    RankBy,
     /// One rank for each hardware thread, where the number of ranks is missing.
     HwThreads,
     /// Prints the job, and starts nothing.
@@ -191,11 +197,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["timeout"], Whole("timeout", same)).or("MPIEXEC_TIMEOUT"),
 ];
 
-/// Variables of Intel MPI and Open MPI that repeat options above; those of Hydra override them.
+/// Variables of Intel MPI that repeat options above; those of Hydra override them.
 pub(super) const VARIABLES: &[(&str, &str)] = &[
-    // The operator of Kubernetes for MPI sets these.
-    ("OMPI_MCA_orte_default_hostfile", "f"),
-    ("PRTE_MCA_prte_default_hostfile", "f"),
     ("I_MPI_HYDRA_HOST_FILE", "f"),
     ("I_MPI_HYDRA_IFACE", "iface"),
     ("I_MPI_PERHOST", "ppn"),
@@ -277,10 +280,13 @@ impl HydraOption {
                     all.iter().map(|(ours, reword)| self.equivalent(ours, *reword)).collect();
                 all.join(" ")
             }
-            WithDefaults(ours, ..) | HydraEffect::Options(ours, _) | HydraEffect::Weak(ours, _) => {
-                (*ours).to_owned()
-            }
+            WithDefaults(ours, ..)
+            | HydraEffect::OwnOptions(ours, _)
+            | HydraEffect::Options(ours, _)
+            | HydraEffect::Weak(ours, _) => (*ours).to_owned(),
             HydraEffect::OfAllocation => "describes the allocation, which exists".to_owned(),
+            HydraEffect::WithoutEffect("") => "no effect".to_owned(),
+            HydraEffect::WithoutEffect(remedy) => format!("no effect: {remedy}"),
             HydraEffect::MpiType => "--pmi".to_owned(),
             HydraEffect::MultiProgram => "programs by rank, from a file".to_owned(),
             HydraEffect::Tool => "a tool in front of the program of some ranks".to_owned(),
@@ -288,6 +294,7 @@ impl HydraOption {
             HydraEffect::Terminals => "xterm in front of the program of some ranks".to_owned(),
             HydraEffect::RankFile => "--hosts --rankmap --bind-to user:LIST".to_owned(),
             HydraEffect::Personality => "the launcher whose meaning counts".to_owned(),
+            HydraEffect::RankBy => "the default".to_owned(),
             HydraEffect::HwThreads => "-n".to_owned(),
             HydraEffect::Preview => "--dry-run".to_owned(),
             Only(values, _) if values == &[""] => "the default".to_owned(),

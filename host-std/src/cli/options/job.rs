@@ -61,6 +61,13 @@ pub(super) const ROWS: &[OptionSpec] = &[
     )
     .adding_up(),
     Job.value(
+        "umask",
+        "MASK",
+        "mask of permissions of new files, in octal digits (default: that of the launcher)",
+        |settings, value| put(&mut settings.job.umask, mask(value).map(Some)),
+        |settings| settings.job.umask.map(|mask| format!("{mask:03o}")),
+    ),
+    Job.value(
         "listen",
         "ADDR:PORT",
         "address for further ranks, which connect over TCP; port 0 selects any",
@@ -146,6 +153,11 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings| Some(settings.job.kvs.bytes.to_string()),
     ),
 ];
+
+fn mask(value: &OsStr) -> Result<u32, String> {
+    let mask = u32::from_str_radix(&text(value), 8).ok().filter(|mask| *mask <= 0o777);
+    mask.ok_or_else(|| "that is no mask of permissions; try '022'".to_owned())
+}
 
 fn universe(value: &OsStr) -> Result<Universe, String> {
     match value.to_str() {

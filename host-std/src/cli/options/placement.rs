@@ -5,7 +5,7 @@ use super::Topic::Placement;
 use super::value::{choice, chosen, numbers, put, ranks, text};
 use crate::placement::HostOrder;
 use crate::settings::Settings;
-use crate::settings::placement::{BindTo, Unit, Units};
+use crate::settings::placement::{BindTo, LauncherBinding, Unit, Units};
 use pmi_host_base::ranges::ranges;
 use std::ffi::OsStr;
 
@@ -13,8 +13,8 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Placement.value(
         "bind-to",
         "WHAT",
-        "bind each rank to: none (default), hwthread, core, l2cache, l3cache, numa, socket, several of \
-         them as core:2, or user:LIST, whose items (as 0-3+8) are the processors of one rank each",
+        "bind each rank to: none (default), hwthread, core, l2cache, l3cache, numa, socket, several as \
+         core:2, user:LIST with the processors of each (as 0-3+8), or by default as:ompi, as:slurm",
         |settings, value| put(&mut settings.placement.bind_to, bind_to(value)),
         |settings| shown_bind_to(&settings.placement.bind_to),
     )
@@ -55,6 +55,9 @@ fn bind_to(value: &OsStr) -> Result<BindTo, String> {
     let got = text(value);
     if got == NOTHING {
         return Ok(BindTo::Nothing);
+    }
+    if let Some(name) = got.strip_prefix(AS) {
+        return choice(name.as_ref(), LAUNCHERS).map(BindTo::Launcher);
     }
     match got.strip_prefix(USER) {
         Some(list) => user(list).map(BindTo::User).ok_or_else(|| {
@@ -123,6 +126,7 @@ fn shown_bind_to(bind_to: &BindTo) -> Option<String> {
             let sets: Vec<String> = sets.iter().map(|set| ranges(set, "+")).collect();
             Some(format!("{USER}{}", sets.join(",")))
         }
+        BindTo::Launcher(launcher) => chosen(launcher, LAUNCHERS).map(|name| format!("{AS}{name}")),
     }
 }
 
@@ -135,6 +139,18 @@ const NOTHING: &str = "none";
 const NODE: &str = "node";
 const SLOT: &str = "slot";
 const USER: &str = "user:";
+const AS: &str = "as:";
+
+const LAUNCHERS: &[(&str, LauncherBinding)] = &[
+    ("library", LauncherBinding::OfLibrary),
+    ("ompi", LauncherBinding::OpenMpi),
+    ("ompi-threads", LauncherBinding::OpenMpiThreads),
+    ("ompi5", LauncherBinding::Prrte),
+    ("ompi5-threads", LauncherBinding::PrrteThreads),
+    ("ompi5-ordered", LauncherBinding::PrrteOrdered),
+    ("intel", LauncherBinding::Intel),
+    ("slurm", LauncherBinding::Slurm),
+];
 
 const UNITS: &[(&str, Unit)] = &[
     ("hwthread", Unit::HwThread),

@@ -8,7 +8,7 @@
 //! the next set of processors of the size it is bound to (`--bind-to`).
 
 use super::processors::{ROOT, Topology};
-use crate::settings::placement::{BindTo, Placement, Unit, Units};
+use crate::settings::placement::{BindTo, LauncherBinding, Placement, Unit, Units};
 use pmi_host_base::ranges;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,15 @@ use std::path::Path;
 pub(crate) struct Binding {
     /// For each part of the machine with ranks, the sets of processors of its ranks.
     pieces: Vec<Vec<Vec<u32>>>,
+}
+
+/// Numbers of ranks on which the default binding of another launcher depends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RankCounts {
+    /// Ranks of the job.
+    pub(crate) all: u32,
+    /// Ranks on this node.
+    pub(crate) local: u32,
 }
 
 impl Binding {
@@ -47,11 +56,20 @@ impl Binding {
     /// # Errors
     ///
     /// A message for the user, with the remedy.
-    pub(crate) fn resolve(placement: &Placement) -> Result<Option<Self>, String> {
+    pub(crate) fn resolve(
+        placement: &Placement,
+        ranks: RankCounts,
+    ) -> Result<Option<Self>, String> {
         Self::check(placement)?;
         match (&placement.bind_to, placement.map_by) {
             (BindTo::Nothing, _) => Ok(None),
             (BindTo::User(sets), _) => Self::of_user(sets, &allowed()?).map(Some),
+            (BindTo::Launcher(launcher), map_by) => {
+                // Nobody has asked for it, so a machine that describes no processors binds no ranks.
+                let bound = Topology::read(Path::new(ROOT), &allowed()?)
+                    .and_then(|topology| Self::of_launcher(*launcher, map_by, ranks, &topology));
+                Ok(bound.unwrap_or_default())
+            }
             (BindTo::Units(bind_to), map_by) => {
                 let describe = |error: io::Error| {
                     format!(
@@ -77,6 +95,72 @@ impl Binding {
             ));
         }
         Ok(Self { pieces: sets.iter().map(|set| vec![set.clone()]).collect() })
+    }
+
+    /// The default of another launcher; `None` if it binds none of these ranks.
+    fn of_launcher(
+        launcher: LauncherBinding,
+        map_by: Option<Units>,
+        ranks: RankCounts,
+        topology: &Topology,
+    ) -> io::Result<Option<Self>> {
+        use LauncherBinding::{
+            Intel, OfLibrary, OpenMpi, OpenMpiThreads, Prrte, PrrteOrdered, PrrteThreads, Slurm,
+        };
+        let local = usize::try_from(ranks.local).unwrap_or(usize::MAX);
+        let piece = match launcher {
+            OpenMpiThreads | PrrteThreads => Unit::HwThread,
+            _ => Unit::Core,
+        };
+        let (bind_to, order) = match launcher {
+            OfLibrary => return Ok(None),
+            Intel => return Self::shares(local, topology).map(Some),
+            Slurm => {
+                let units = [Unit::HwThread, Unit::Core, Unit::Socket];
+                let counted = units.map(|unit| Ok((unit, topology.units(unit)?.len())));
+                let counted = counted.into_iter().collect::<io::Result<Vec<_>>>()?;
+                match counted.into_iter().find(|(_, count)| *count == local) {
+                    Some((unit, _)) => (unit, unit),
+                    None => return Ok(None),
+                }
+            }
+            _ if local > topology.units(piece)?.len() => return Ok(None),
+            Prrte | PrrteThreads => (piece, piece),
+            OpenMpi | OpenMpiThreads | PrrteOrdered if ranks.all <= 2 => (piece, piece),
+            OpenMpi | OpenMpiThreads => (Unit::Numa, Unit::Numa),
+            PrrteOrdered => (Unit::Numa, piece),
+        };
+        let one = |unit| Units { unit, count: 1 };
+        Self::of_units(one(bind_to), map_by.unwrap_or(one(order)), topology).map(Some)
+    }
+
+    /// An equal share of whole cores for each rank, of threads if there are more ranks than cores, in turn if
+    /// there are more than threads. Ranks are spread over the sockets in their order.
+    fn shares(ranks: usize, topology: &Topology) -> io::Result<Self> {
+        let cores = topology.units(Unit::Core)?;
+        let unit = if ranks > cores.len() { Unit::HwThread } else { Unit::Core };
+        let cells = topology.units(unit)?;
+        let sockets = topology.units(Unit::Socket)?;
+        let size = (cells.len() / ranks.max(1)).max(1);
+        let is_in = |cell: &[u32], socket: &[u32]| cell.iter().any(|one| socket.contains(one));
+        let sets = (0..ranks).map(|rank| {
+            if ranks > cells.len() {
+                return cells[rank % cells.len()].clone();
+            }
+            let socket = rank * sockets.len() / ranks;
+            // First rank whose socket this is.
+            let first = (socket * ranks).div_ceil(sockets.len());
+            let start = match ranks < sockets.len() {
+                true => rank * cells.len() / ranks,
+                false => {
+                    let before = cells.iter().position(|cell| is_in(cell, &sockets[socket]));
+                    before.unwrap_or_default() + (rank - first) * size
+                }
+            };
+            let start = start.min(cells.len() - size);
+            cells[start..start + size].concat()
+        });
+        Ok(Self { pieces: sets.map(|set| vec![set]).collect() })
     }
 
     fn of_units(bind_to: Units, map_by: Units, topology: &Topology) -> io::Result<Self> {
@@ -206,6 +290,43 @@ mod tests {
     use super::super::processors::tests::machine;
     use super::*;
     use crate::settings::placement::Unit;
+
+    fn by_default(launcher: LauncherBinding, all: u32) -> Vec<Vec<u32>> {
+        let (_root, machine) = machine(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let ranks = RankCounts { all, local: all };
+        let binding = Binding::of_launcher(launcher, None, ranks, &machine).unwrap();
+        let sets = |binding: Binding| (0..all).map(|rank| binding.of(rank).to_vec()).collect();
+        binding.map_or_else(Vec::new, sets)
+    }
+
+    #[test]
+    fn defaults_of_launchers_depend_on_the_number_of_ranks() {
+        use LauncherBinding::*;
+        let (first, second) = (vec![0, 1, 4, 5], vec![2, 3, 6, 7]);
+        // As 'orterun' and 'prterun' show for 'HWLOC_SYNTHETIC="pack:2 [numa] core:2 pu:2"'.
+        assert_eq!(by_default(OpenMpi, 2), [[0, 4], [1, 5]]);
+        let domains = [first.clone(), second.clone(), first.clone()];
+        assert_eq!(by_default(OpenMpi, 3), domains);
+        assert!(by_default(OpenMpi, 5).is_empty());
+        assert_eq!(by_default(OpenMpiThreads, 2), [[0], [4]]);
+        assert_eq!(by_default(OpenMpiThreads, 3), domains);
+        assert_eq!(by_default(Prrte, 3), [[0, 4], [1, 5], [2, 6]]);
+        assert_eq!(by_default(PrrteThreads, 3), [[0], [4], [1]]);
+        assert_eq!(by_default(PrrteOrdered, 2), [[0, 4], [1, 5]]);
+        assert_eq!(by_default(PrrteOrdered, 3), [first.clone(), first.clone(), second.clone()]);
+        // As Slurm's manual describes.
+        for (ranks, bound) in [(2, true), (3, false), (4, true), (8, true), (9, false)] {
+            assert_eq!(!by_default(Slurm, ranks).is_empty(), bound, "{ranks}");
+        }
+        assert_eq!(by_default(Slurm, 2), [first, second]);
+        // As Intel's manual describes.
+        assert_eq!(by_default(Intel, 1), [[0, 4, 1, 5, 2, 6, 3, 7]]);
+        assert_eq!(by_default(Intel, 2), [[0, 4, 1, 5], [2, 6, 3, 7]]);
+        assert_eq!(by_default(Intel, 3), [[0, 4], [1, 5], [2, 6]]);
+        assert_eq!(by_default(Intel, 8)[..3], [[0], [4], [1]]);
+        assert_eq!(by_default(Intel, 9)[8], [0]);
+        assert!(by_default(OfLibrary, 2).is_empty());
+    }
 
     fn dealt(bind_to: Units, map_by: Units, ranks: u32) -> Vec<Vec<u32>> {
         let (_root, machine) = machine(&[0, 1, 2, 3, 4, 5, 6, 7]);

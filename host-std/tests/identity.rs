@@ -77,9 +77,9 @@ const HIDDEN: &str = "mount -t proc -o hidepid=2 proc /proc &&";
 const NO_NUMBER: &str = "belongs to user 65534, as all users without a number";
 
 /// A terminal multiplexer whose server the rank has started.
-const TMUX: &str = "tmux -S OWN/tmux -f /dev/null new-session -d \
-    'CLIENT > OWN/out; tmux -S OWN/tmux wait-for -S done'; \
-    tmux -S OWN/tmux wait-for done 2> /dev/null; cat OWN/out";
+const TMUX: &str = "mkfifo OWN/done; \
+    tmux -S OWN/tmux -f /dev/null new-session -d 'CLIENT > OWN/out; : > OWN/done'; \
+    cat OWN/done OWN/out";
 
 fn situations() -> Vec<Situation> {
     let unknown = Situation { refused: CONNECTIONS, says: NO_NUMBER, ..USUAL };

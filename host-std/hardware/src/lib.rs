@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+#[cfg(any(test, feature = "testing"))]
+pub mod described;
 pub mod device;
 pub mod hwloc;
 pub mod model;

@@ -1,8 +1,8 @@
 //! XML of hwloc, of versions 1 and 2.
 //!
 //! A file may come from anybody: sizes are bounded by [`limits`], entities of its own are errors, and what
-//! objects say is checked against each other. An object may name no processor that the object around it lacks,
-//! and siblings share none.
+//! objects say is checked against each other. An object may name no processor that the object around it
+//! lacks, and siblings share none.
 
 mod read;
 #[cfg(test)]

@@ -63,6 +63,62 @@ pub enum Fabric {
     Ethernet,
 }
 
+impl DeviceKind {
+    /// Kind of a device on the PCI bus with these names in the system; `None` for bridges, controllers
+    /// without disks, consoles of service processors, and all else on which no rank depends.
+    pub fn of_pci(facts: &PciFacts, names: &[String]) -> Option<Self> {
+        const CONSOLE: u16 = 0x0300;
+        const NVME: u16 = 0x0108;
+        let maker = match facts.vendor {
+            0x10de => GpuMaker::Nvidia,
+            0x1002 => GpuMaker::Amd,
+            0x8086 => GpuMaker::Intel,
+            _ => GpuMaker::Other,
+        };
+        match facts.class >> 8 {
+            // Service processors have consoles of other makers.
+            0x03 if facts.class != CONSOLE || maker != GpuMaker::Other => Some(Self::Gpu(maker)),
+            // Processing accelerators.
+            0x12 => Some(Self::Gpu(maker)),
+            0x02 => Some(Self::Network(Fabric::of_pci(facts, names))),
+            0x01 if facts.class == NVME || !names.is_empty() => Some(Self::Storage),
+            _ => None,
+        }
+    }
+}
+
+impl Fabric {
+    fn of_pci(facts: &PciFacts, names: &[String]) -> Self {
+        match (facts.vendor, facts.device, facts.class) {
+            // Cray, and HPE.
+            (0x17db, ..) | (0x1590, 0x0371, _) => Self::Slingshot,
+            (0x1d0f, 0xefa0..=0xefaf, _) => Self::Efa,
+            // Cornelis, and Intel before it.
+            (0x434e, ..) | (0x8086, 0x24f0..=0x24f1, _) => Self::OmniPath,
+            (_, _, 0x0207) => Self::InfiniBand,
+            _ => Self::of_names(names.iter().map(String::as_str)),
+        }
+    }
+
+    /// Network of a card by its names in the system.
+    pub fn of_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        const PREFIXES: [(&str, Fabric); 8] = [
+            ("cxi", Fabric::Slingshot),
+            ("hfi1_", Fabric::OmniPath),
+            ("mlx4_", Fabric::InfiniBand),
+            ("mlx5_", Fabric::InfiniBand),
+            ("bnxt_re", Fabric::InfiniBand),
+            ("irdma", Fabric::InfiniBand),
+            ("roce", Fabric::InfiniBand),
+            ("ib", Fabric::InfiniBand),
+        ];
+        let of_name = |name: &str| {
+            PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, fabric)| *fabric)
+        };
+        names.into_iter().find_map(of_name).unwrap_or(Self::Ethernet)
+    }
+}
+
 /// Part of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevicePart {

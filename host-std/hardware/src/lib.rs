@@ -1,8 +1,11 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
-#![warn(clippy::disallowed_methods)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+#[cfg(any(test, feature = "testing"))]
+pub mod described;
 pub mod device;
+pub mod hwloc;
 pub mod memory_first;
 pub mod model;
 pub mod processor_set;

@@ -2,6 +2,7 @@
 
 use crate::device::Device;
 use crate::processor_set::ProcessorSet;
+use std::cmp::Reverse;
 
 /// Hardware of a node, as far as it may be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +44,18 @@ pub enum GroupKind {
     Core(CoreFacts),
 }
 
+impl GroupKind {
+    /// Place among groups of the same processors, the outermost first.
+    fn rank(&self) -> (u8, Reverse<u8>, CacheContent) {
+        match self {
+            Self::Package => (0, Reverse(0), CacheContent::Unified),
+            Self::Die => (1, Reverse(0), CacheContent::Unified),
+            Self::Cache(cache) => (2, Reverse(cache.level), cache.content),
+            Self::Core(_) => (3, Reverse(0), CacheContent::Unified),
+        }
+    }
+}
+
 /// A cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheFacts {
@@ -59,7 +72,7 @@ pub struct CacheFacts {
 }
 
 /// Content of a cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CacheContent {
     /// Data and instructions.
     #[default]
@@ -125,6 +138,37 @@ impl NodeHardware {
             memories: memories.collect(),
             devices: self.devices.clone(),
         }
+    }
+
+    /// Brings groups, memory domains and devices into their order, and notes the memory domain of each
+    /// device: the smallest one of main memory that all processors near the device share. Where a device is near all
+    /// processors of a machine with several domains, the system did not say where it is.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        self.groups.sort_by_cached_key(|group| {
+            let (first, len) = (group.processors.first().copied(), group.processors.len());
+            (first, Reverse(len), group.kind.rank(), group.number)
+        });
+        self.memories.sort_by_key(|memory| memory.number);
+        let is_shared = |memory: &&Memory, near: &ProcessorSet| {
+            memory.kind == MemoryKind::Main && near.is_subset(&memory.near)
+        };
+        for device in &mut self.devices {
+            if device.near.is_empty() {
+                device.near = self.processors.clone();
+            }
+            let near = &device.near;
+            let shared = self.memories.iter().filter(|memory| is_shared(memory, near));
+            device.memory = shared.min_by_key(|memory| memory.near.len()).map(|one| one.number);
+            if device.memory.is_none() && device.near == self.processors {
+                device.near = ProcessorSet::default();
+            }
+        }
+        self.devices.sort_by_key(|device| {
+            let address = device.pci.as_ref().map(|pci| pci.address);
+            (address.is_none(), address)
+        });
+        self
     }
 
     /// Sets of processors of one kind of groups, in their order.

@@ -74,6 +74,11 @@ impl ProcessorSet {
         words.join(",")
     }
 
+    /// Adds the processors of another set.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        self.0.extend(other.0.iter());
+    }
+
     /// True if both have a processor.
     pub fn meets(&self, other: &Self) -> bool {
         !self.0.is_disjoint(&other.0)

@@ -203,6 +203,20 @@ fn user_signals_reach_ranks_under_the_names_of_other_launchers() {
 }
 
 #[test]
+fn signal_that_no_launcher_forwards_prints_the_table_under_every_name() {
+    let directory = tempfile::tempdir().unwrap();
+    for launcher in ["mpiexec", "prterun", "srun"] {
+        let words = [&["-n", "2"][..], &shell("echo ready; exec sleep 60")].concat();
+        let running = start(&mut under_name(directory.path(), launcher, &words));
+        running.wait_for_output("ready\nready\n");
+        running.signal("PWR");
+        running.wait_for_errors("2 ranks of sh");
+        running.signal("TERM");
+        running.end().exits_with(143);
+    }
+}
+
+#[test]
 fn signals_of_open_mpi_are_forwarded_besides_others() {
     let directory = tempfile::tempdir().unwrap();
     let run_with = |list: &str, rank: &str| {

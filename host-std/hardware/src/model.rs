@@ -141,8 +141,8 @@ impl NodeHardware {
     }
 
     /// Brings groups, memory domains and devices into their order, and notes the memory domain of each
-    /// device: the smallest one of main memory that all processors near the device share. Where a device is near all
-    /// processors of a machine with several domains, the system did not say where it is.
+    /// device: the smallest one of main memory that all processors near the device share. Where a device is
+    /// near all processors of a machine with several domains, the system did not say where it is.
     #[must_use]
     pub fn in_order(mut self) -> Self {
         self.groups.sort_by_cached_key(|group| {

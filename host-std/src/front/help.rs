@@ -295,10 +295,11 @@ signals to the launcher:
   SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks; the launcher reports the ranks that
   still run and the operations they wait for. A second one within 2 s kills all ranks. After a key at
   the terminal each rank receives one signal, not two. SIGALRM, SIGPROF and SIGVTALRM have the same effect.
-  SIGUSR1 prints a table of all ranks. SIGUSR2 is forwarded to the ranks; those that listen on a second
-  connection receive a checkpoint notice instead.
+  SIGUSR1 and SIGPWR print a table of all ranks. SIGUSR2 is forwarded to the ranks; those that listen on
+  a second connection receive a checkpoint notice instead.
   --forward-signals lists further signals to forward; if it contains SIGUSR1, no table is printed.
-  As mpiexec, mpirun, prterun or srun, SIGUSR1, SIGALRM and SIGURG are forwarded, as by these launchers.
+  As mpiexec, mpirun, prterun or srun, SIGUSR1, SIGALRM and SIGURG are forwarded, as by these launchers;
+  SIGPWR prints the table there, too.
   Where all ranks ignore SIGTERM, they are killed 3 s after it.
 ";
 

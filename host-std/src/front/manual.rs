@@ -66,6 +66,7 @@ const LAUNCHER: &[Section] = &[
                 "prints a table of all ranks, unless it is forwarded, as by mpiexec, mpirun, prterun \
                  and srun",
             ),
+            ("SIGPWR", "prints it under every name"),
             (
                 "SIGUSR2",
                 "is forwarded to the ranks, or becomes a checkpoint notice for those that listen",

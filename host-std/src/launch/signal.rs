@@ -1,6 +1,6 @@
 //! Signals to this process, as events of the event loop.
 
-use nix::libc::{SI_KERNEL, signalfd_siginfo};
+use nix::libc::{SI_KERNEL, SIGPWR, signalfd_siginfo};
 use nix::sys::signal::{SigSet, Signal as NixSignal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use pmi_host_base::system_file;
@@ -178,7 +178,8 @@ impl Signals {
             forwarded if self.forwarded.contains(&forwarded) => Meaning::Forward,
             // Of a timer that was set before this program was executed, as by Perl's 'alarm'.
             SIGALRM | SIGPROF | SIGVTALRM => Meaning::End,
-            SIGUSR1 => Meaning::Report,
+            // The latter also under the names of launchers that forward the former.
+            SIGUSR1 | SIGPWR => Meaning::Report,
             SIGTSTP => Meaning::Stop,
             SIGCONT => Meaning::Continue,
             SIGWINCH => Meaning::Resized,
@@ -313,14 +314,14 @@ impl Ignored {
 const NUMBERED: u32 = 33;
 
 const TAKEN_OVER: &[i32] = &[
-    SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGPROF, SIGVTALRM, SIGUSR1, SIGUSR2, SIGTSTP,
-    SIGCONT, SIGWINCH, SIGSEGV, SIGBUS,
+    SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGPROF, SIGVTALRM, SIGUSR1, SIGUSR2, SIGPWR,
+    SIGTSTP, SIGCONT, SIGWINCH, SIGSEGV, SIGBUS,
 ];
 
 const NAMED: &[i32] = &[
     SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV, SIGPIPE,
     SIGALRM, SIGVTALRM, SIGPROF, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP, SIGURG, SIGXCPU,
-    SIGXFSZ, SIGWINCH, SIGSYS,
+    SIGXFSZ, SIGWINCH, SIGSYS, SIGPWR,
 ];
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// Writes the files of `/sys` and `/proc` that tell of this hardware, below a directory.
 ///
-/// Linux says less than the model: UUIDs of GPUs of NVIDIA and AMD only, and none of parts. Kinds of cores are
-/// written as Linux does for Intel if there are two, as for ARM if there are more.
+/// Linux says less than the model: UUIDs of GPUs of NVIDIA and AMD only, and none of parts. Kinds of cores
+/// are written as Linux does for Intel if there are two, as for ARM if there are more.
 ///
 /// # Errors
 ///

@@ -141,8 +141,8 @@ impl NodeHardware {
     }
 
     /// Brings groups, memory domains and devices into their order, and notes the memory domain of each
-    /// device: the smallest one of main memory that all processors near the device share. Where a device is near all
-    /// processors of a machine with several domains, the system did not say where it is.
+    /// device: the smallest one of main memory that all processors near the device share. Where a device is
+    /// near all processors of a machine with several domains, the system did not say where it is.
     #[must_use]
     pub fn in_order(mut self) -> Self {
         self.groups.sort_by_cached_key(|group| {
@@ -169,6 +169,17 @@ impl NodeHardware {
             (address.is_none(), address)
         });
         self
+    }
+
+    /// Processors of a domain as Linux counts them: each belongs to the smallest domain of main memory near it.
+    #[must_use]
+    pub fn own_processors(&self, memory: &Memory) -> ProcessorSet {
+        let owner = |processor: &u32| {
+            let main = self.memories.iter().filter(|memory| memory.kind == MemoryKind::Main);
+            let near = main.filter(|memory| memory.near.contains(processor));
+            near.min_by_key(|memory| memory.near.len()).map(|memory| memory.number)
+        };
+        memory.near.iter().copied().filter(|one| owner(one) == Some(memory.number)).collect()
     }
 
     /// Sets of processors of one kind of groups, in their order.

@@ -18,7 +18,7 @@
 
 mod tree;
 
-pub use tree::write_tree;
+pub use tree::{tree_parent, write_tree};
 
 use crate::device::{Device, DeviceKind, DevicePart, Fabric, PartKind, PciFacts};
 use crate::model::{

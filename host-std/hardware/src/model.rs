@@ -171,6 +171,17 @@ impl NodeHardware {
         self
     }
 
+    /// Processors of a domain as Linux counts them: each belongs to the smallest domain of main memory near it.
+    #[must_use]
+    pub fn own_processors(&self, memory: &Memory) -> ProcessorSet {
+        let owner = |processor: &u32| {
+            let main = self.memories.iter().filter(|memory| memory.kind == MemoryKind::Main);
+            let near = main.filter(|memory| memory.near.contains(processor));
+            near.min_by_key(|memory| memory.near.len()).map(|memory| memory.number)
+        };
+        memory.near.iter().copied().filter(|one| owner(one) == Some(memory.number)).collect()
+    }
+
     /// Sets of processors of one kind of groups, in their order.
     pub fn sets(&self, is_meant: impl Fn(&GroupKind) -> bool) -> Vec<&ProcessorSet> {
         let meant = self.groups.iter().filter(|group| is_meant(&group.kind));

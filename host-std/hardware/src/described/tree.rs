@@ -30,6 +30,12 @@ pub fn write_tree(hardware: &NodeHardware, root: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Directory in memory for trees: one has thousands of files, for which a disk may take a minute.
+pub fn tree_parent() -> PathBuf {
+    let in_memory = PathBuf::from("/dev/shm");
+    if in_memory.is_dir() { in_memory } else { std::env::temp_dir() }
+}
+
 struct Tree<'a> {
     root: &'a Path,
     hardware: &'a NodeHardware,
@@ -90,32 +96,23 @@ impl Tree<'_> {
 
     fn processor(&self, directory: &Path, processor: u32) -> io::Result<()> {
         let topology = directory.join("topology");
-        let write_group = |names: [&str; 2], id: &str, group: Option<&Group>| {
-            let all = || match id {
-                "core_id" => ProcessorSet::from_iter([processor]),
-                _ => self.hardware.processors.clone(),
-            };
-            let set = group.map_or_else(all, |group| group.processors.clone());
-            for name in names {
-                let list = topology.join(format!("{name}_list"));
-                self.set(list, topology.join(name), &set)?;
-            }
-            let default = if id == "core_id" { processor } else { 0 };
-            let number = group.and_then(|group| group.number).unwrap_or(default);
-            self.file(topology.join(id), number)
+        let write_group = |[name, id]: [&str; 2], group: Option<&Group>, default: &ProcessorSet| {
+            let set = group.map_or(default, |group| &group.processors);
+            self.set(topology.join(format!("{name}_list")), topology.join(name), set)?;
+            let alone = if default.len() == 1 { processor } else { 0 };
+            self.file(topology.join(id), group.and_then(|group| group.number).unwrap_or(alone))
         };
         let find = |is_meant: fn(&GroupKind) -> bool| {
             self.around(processor).find(|group| is_meant(&group.kind))
         };
         let package = find(|kind| *kind == GroupKind::Package);
+        let in_package = package.map_or(&self.hardware.processors, |group| &group.processors);
         let die = find(|kind| *kind == GroupKind::Die);
         let core = find(|kind| matches!(kind, GroupKind::Core(_)));
-        write_group(["package_cpus", "core_siblings"], "physical_package_id", package)?;
-        write_group(["die_cpus", "die_cpus"], "die_id", die.or(package))?;
-        if die.is_none() {
-            self.file(topology.join("die_id"), 0)?;
-        }
-        write_group(["core_cpus", "thread_siblings"], "core_id", core)?;
+        let alone = ProcessorSet::from_iter([processor]);
+        write_group(["package_cpus", "physical_package_id"], package, &self.hardware.processors)?;
+        write_group(["die_cpus", "die_id"], die, in_package)?;
+        write_group(["core_cpus", "core_id"], core, &alone)?;
         let caches = self.around(processor).rev().filter_map(|group| match group.kind {
             GroupKind::Cache(facts) => Some((facts, &group.processors)),
             _ => None,
@@ -137,14 +134,11 @@ impl Tree<'_> {
             CacheContent::Data => "Data",
             CacheContent::Instructions => "Instruction",
         };
-        let in_set = u64::from(facts.line_bytes) * u64::from(facts.ways);
         self.file(directory.join("level"), facts.level)?;
         self.file(directory.join("type"), content)?;
         self.file(directory.join("size"), format!("{}K", facts.bytes >> 10))?;
         self.file(directory.join("coherency_line_size"), facts.line_bytes)?;
         self.file(directory.join("ways_of_associativity"), facts.ways)?;
-        self.file(directory.join("number_of_sets"), facts.bytes.checked_div(in_set).unwrap_or(0))?;
-        self.file(directory.join("physical_line_partition"), 1)?;
         let [list, mask] = ["shared_cpu_list", "shared_cpu_map"].map(|name| directory.join(name));
         self.set(list, mask, processors)
     }
@@ -184,17 +178,6 @@ impl Tree<'_> {
         }
     }
 
-    /// Processors of a domain: each belongs to the smallest domain of main memory near it.
-    fn processors_of(&self, memory: &Memory) -> ProcessorSet {
-        let owner = |processor: &u32| {
-            let main =
-                self.hardware.memories.iter().filter(|memory| memory.kind == MemoryKind::Main);
-            let near = main.filter(|memory| memory.near.contains(processor));
-            near.min_by_key(|memory| memory.near.len()).map(|memory| memory.number)
-        };
-        memory.near.iter().copied().filter(|one| owner(one) == Some(memory.number)).collect()
-    }
-
     fn memories(&self) -> io::Result<()> {
         let nodes = Path::new("sys/devices/system/node");
         let memories = &self.hardware.memories;
@@ -202,7 +185,8 @@ impl Tree<'_> {
         for name in ["online", "possible", "has_memory"] {
             self.file(nodes.join(name), &numbers)?;
         }
-        let owned: Vec<ProcessorSet> = memories.iter().map(|one| self.processors_of(one)).collect();
+        let owned: Vec<ProcessorSet> =
+            memories.iter().map(|memory| self.hardware.own_processors(memory)).collect();
         let with_processors = memories.iter().zip(&owned).filter(|(_, owned)| !owned.is_empty());
         let with_processors: Vec<_> = with_processors.collect();
         let has_cpu = with_processors.iter().map(|(memory, _)| memory.number);
@@ -230,10 +214,6 @@ impl Tree<'_> {
             let tier = format!("sys/devices/virtual/memory_tiering/memory_tier{tier}/nodelist");
             let same = memories.iter().filter(|other| other.kind == memory.kind);
             self.file(tier, same.map(|other| other.number).collect::<ProcessorSet>())?;
-            for processor in owned.iter() {
-                let name = format!("cpu{processor}");
-                self.link(node.join(&name), Path::new("sys/devices/system/cpu").join(&name))?;
-            }
         }
         self.memories_of_gpus()
     }
@@ -418,7 +398,7 @@ mod tests {
 
     fn tree(name: &str) -> tempfile::TempDir {
         let (_, hardware) = machines().find(|(own, _)| *own == name).unwrap();
-        let directory = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir_in(tree_parent()).unwrap();
         write_tree(&hardware, directory.path()).unwrap();
         directory
     }

@@ -7,6 +7,7 @@
 mod read;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use std::fmt;
 

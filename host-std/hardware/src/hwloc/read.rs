@@ -385,14 +385,27 @@ impl Document {
     }
 
     fn close_object(&mut self, object: Object) -> Result<(), Fault> {
+        let uuid = object.uuid();
         match object.kind {
             ObjectKind::Machine => {
                 let mut names = MACHINE_NAMES.iter().filter_map(|name| object.infos.get(name));
                 self.hardware.name = names.next().map(|name| plain(name));
             }
-            ObjectKind::Group(kind) => {
+            ObjectKind::Group(mut kind) => {
+                if let (GroupKind::Core(facts), Some(own)) =
+                    (&mut kind, object.infos.get("Efficiency"))
+                {
+                    facts.efficiency = own.parse().unwrap_or_default();
+                }
                 if let Some(processors) = object.processors.filter(|set| !set.is_empty()) {
                     self.hardware.groups.push(Group { kind, number: object.number, processors });
+                }
+            }
+            ObjectKind::Region => {
+                let die = object.infos.get("Die").and_then(|number| number.parse().ok());
+                if let (Some(number), Some(processors)) = (die, object.processors) {
+                    let (kind, number) = (GroupKind::Die, Some(number));
+                    self.hardware.groups.push(Group { kind, number, processors });
                 }
             }
             ObjectKind::Memory(kind) => {
@@ -411,8 +424,10 @@ impl Document {
                 self.hardware.memories.push(memory);
             }
             ObjectKind::OsDevice(mut device) => {
-                device.uuid = UUIDS.iter().find_map(|name| object.infos.get(name)).cloned();
-                device.name_uuid();
+                device.uuid = uuid;
+                if let Some(of_version_1) = object.infos.get("Type") {
+                    device.subtype.clone_from(of_version_1);
+                }
                 let tile = object.infos.get("LevelZeroSubdeviceID").and_then(|id| id.parse().ok());
                 device.part = device.part_of_subtype().or_else(|| {
                     tile.map(|number| DevicePart { number, kind: PartKind::Tile, uuid: None })
@@ -434,11 +449,13 @@ impl Document {
                 };
                 match around.find(is_owner) {
                     Some(owner) => owner.devices.push(device),
-                    None => self.device(object.at, None, vec![device])?,
+                    None => self.device(object.at, None, None, vec![device])?,
                 }
             }
-            ObjectKind::Pci(facts) => self.device(object.at, Some(facts), object.devices)?,
-            ObjectKind::Region | ObjectKind::Processor => (),
+            ObjectKind::Pci(facts) => {
+                self.device(object.at, Some(facts), uuid, object.devices)?;
+            }
+            ObjectKind::Processor => (),
             ObjectKind::MemoryCache | ObjectKind::Bridge(_) | ObjectKind::Other => (),
         }
         Ok(())
@@ -449,16 +466,18 @@ impl Document {
         &mut self,
         at: usize,
         pci: Option<PciFacts>,
+        uuid: Option<String>,
         mut devices: Vec<OsDevice>,
     ) -> Result<(), Fault> {
         devices.sort_by_key(OsDevice::rank);
+        let whole = || devices.iter().filter(|device| device.part.is_none());
+        let uuid = uuid.or_else(|| whole().find_map(|device| device.uuid.clone()));
         let parts: Vec<DevicePart> = devices
             .iter()
             .flat_map(|device| device.part.iter().chain(&device.parts))
             .cloned()
             .collect();
-        let names: Vec<String> =
-            devices.iter().filter(|d| d.part.is_none()).map(|d| d.name.clone()).collect();
+        let names: Vec<String> = whole().map(|device| device.name.clone()).collect();
         let kind = match &pci {
             Some(facts) => DeviceKind::of_pci(facts, &names),
             None => devices.first().and_then(OsDevice::kind_alone),
@@ -476,7 +495,7 @@ impl Document {
         self.hardware.devices.push(Device {
             kind,
             names,
-            uuid: devices.iter().find_map(|device| device.uuid.clone()),
+            uuid,
             pci: pci.map(|facts| PciFacts { bridges, ..facts }),
             near,
             memory: None,
@@ -549,6 +568,15 @@ impl Element {
     }
 }
 
+impl Object {
+    /// UUID of a device. hwloc has the number alone of a GPU of AMD, whose libraries expect a prefix.
+    fn uuid(&self) -> Option<String> {
+        let uuid = UUIDS.iter().find_map(|name| self.infos.get(name))?;
+        let is_number = uuid.len() == 16 && uuid.bytes().all(|digit| digit.is_ascii_hexdigit());
+        Some(if is_number { format!("GPU-{uuid}") } else { uuid.clone() })
+    }
+}
+
 impl OsDevice {
     /// Place among the names of a device: the one by which verbs know a card is the most telling.
     fn rank(&self) -> bool {
@@ -570,16 +598,6 @@ impl OsDevice {
                 Some(DeviceKind::Gpu(maker))
             }
             _ => None,
-        }
-    }
-
-    /// Completes the number that hwloc has of a GPU of AMD to the name that AMD's libraries accept.
-    fn name_uuid(&mut self) {
-        if let Some(uuid) = &mut self.uuid
-            && uuid.len() == 16
-            && uuid.bytes().all(|digit| digit.is_ascii_hexdigit())
-        {
-            *uuid = format!("GPU-{uuid}");
         }
     }
 
@@ -759,7 +777,7 @@ pub(super) const PARTS: [(&str, PartKind); 3] =
 
 const MACHINE_NAMES: [&str; 3] = ["DMIProductName", "PlatformModel", "HostName"];
 const UUIDS: [&str; 4] = ["NVIDIAUUID", "AMDUUID", "LevelZeroUUID", "UUID"];
-const INFOS: [&str; 9] = [
+const INFOS: [&str; 11] = [
     "DMIProductName",
     "PlatformModel",
     "HostName",
@@ -769,6 +787,8 @@ const INFOS: [&str; 9] = [
     "UUID",
     "LevelZeroSubdeviceID",
     "Type",
+    "Efficiency",
+    "Die",
 ];
 const SHOWN_CHARS: usize = 80;
 const NAME_CHARS: usize = 256;

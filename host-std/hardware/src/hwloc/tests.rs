@@ -84,7 +84,11 @@ fn hwloc_reads_what_is_written() {
             let mut lstopo = Command::new("lstopo-no-graphics");
             lstopo.args(["--if", "xml", "--of", "console", "-s", "-i"]).arg(file.path());
             let output = lstopo.output().unwrap();
-            println!("{name} {version:?} {}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            println!(
+                "{name} {version:?} {}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
     }
 }

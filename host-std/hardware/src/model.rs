@@ -171,7 +171,8 @@ impl NodeHardware {
         self
     }
 
-    /// Processors of a domain as Linux counts them: each belongs to the smallest domain of main memory near it.
+    /// Processors of a domain as Linux counts them: each belongs to the smallest domain of main memory near
+    /// it.
     #[must_use]
     pub fn own_processors(&self, memory: &Memory) -> ProcessorSet {
         let owner = |processor: &u32| {

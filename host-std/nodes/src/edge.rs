@@ -145,7 +145,7 @@ impl Edge {
     /// Keeps the connection for as long as both processes do: one that is stopped reads nothing, and from
     /// then on only its owner decides what that means, by what the [host answers](Self::poll_answer).
     pub(super) fn keep(&self) -> io::Result<()> {
-        Ok(set_tcp_user_timeout(&self.stream, LONGEST_MS)?)
+        Ok(set_tcp_user_timeout(&self.stream, 0)?)
     }
 
     /// Last time at which the system of the other host has answered; `None` if it has not since the last
@@ -331,14 +331,12 @@ pub fn prepare(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
     let socket = socket.as_fd();
     set_tcp_nodelay(socket, true)?;
     set_tcp_user_timeout(socket, u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX))?;
-    let probes = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).clamp(1, PROBES_MAX);
-    repeat_often(socket);
+    // The tree decides about a silence before the system does.
+    let probes = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).saturating_add(2);
+    let probes = probes.clamp(1, PROBES_MAX);
+    repeat_often(socket, timeout);
     keep_alive(socket, (PROBE, PROBE, probes))
 }
-
-/// Longest time in milliseconds for which the system waits for the other one. Without a limit it would count
-/// transmissions, which come [often](repeat_often).
-const LONGEST_MS: u32 = i32::MAX.cast_unsigned();
 
 /// Time between two probes of a silent machine, the least that the system supports.
 const PROBE: Duration = Duration::from_secs(1);
@@ -388,7 +386,7 @@ mod tests {
         );
         assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 5000);
         assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), PROBE);
-        assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), 5);
+        assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), 7);
         let read = (&stream).read(&mut [0]).unwrap_err();
         assert_eq!(read.kind(), ErrorKind::WouldBlock);
     }

@@ -47,12 +47,15 @@ impl ReceivedSegments {
     }
 }
 
-/// Has the system repeat what is not acknowledged each second at least: it doubles that time otherwise, and
-/// where packets are lost or late the other host would have few occasions to answer.
-pub(super) fn repeat_often(socket: impl AsFd) {
+/// Has the system repeat often what is not acknowledged: it doubles the time between two transmissions
+/// otherwise, and where packets are lost or late the other host would have few occasions to answer. The
+/// system ends a connection after 15 transmissions, which is to be later than a silence of `timeout`.
+pub(super) fn repeat_often(socket: impl AsFd, timeout: Duration) {
     let socket = socket.as_fd();
+    let repeat_ms = c_int::try_from(timeout.as_millis() / 10).unwrap_or(c_int::MAX);
+    let repeat_ms = repeat_ms.clamp(REPEAT_LEAST_MS, REPEAT_MOST_MS);
     // A kernel has the latter from Linux 6.15 on. Either is an improvement, and neither is needed.
-    for (option, value) in [(libc::TCP_THIN_LINEAR_TIMEOUTS, 1), (TCP_RTO_MAX_MS, REPEAT_MS)] {
+    for (option, value) in [(libc::TCP_THIN_LINEAR_TIMEOUTS, 1), (TCP_RTO_MAX_MS, repeat_ms)] {
         set_number(socket, option, value);
     }
 }
@@ -68,9 +71,9 @@ fn set_number(socket: BorrowedFd<'_>, option: c_int, value: c_int) {
     }
 }
 
-/// Longest time between two transmissions of the same bytes, in milliseconds; the least that the system
-/// takes.
-const REPEAT_MS: c_int = 1000;
+/// Longest time between two transmissions of the same bytes, in milliseconds: what the system takes.
+const REPEAT_LEAST_MS: c_int = 1000;
+const REPEAT_MOST_MS: c_int = 120_000;
 
 /// Option for that time, from `linux/tcp.h`.
 const TCP_RTO_MAX_MS: c_int = 44;

@@ -52,6 +52,7 @@ pub(super) struct Document {
     open: Vec<Element>,
     pub(super) objects: usize,
     set_members: usize,
+    names: usize,
     global_indexes: HashSet<u64>,
     machine: Option<Machine>,
     processors: BTreeSet<u32>,
@@ -414,6 +415,9 @@ impl Document {
                 let wrong = |reason| fault(object.at, Some(&object.label), reason);
                 let number = object.number.filter(|number| *number < ProcessorSet::NUMBER_MAX);
                 let number = number.ok_or_else(|| wrong(HwlocReason::Attribute("os_index")))?;
+                if self.memory_numbers.len() >= limits::MEMORIES_MAX {
+                    return Err(wrong(too_many("memory domains", limits::MEMORIES_MAX)));
+                }
                 if !self.memory_numbers.insert(number) {
                     return Err(wrong(HwlocReason::Twice("number")));
                 }
@@ -429,6 +433,11 @@ impl Document {
                 self.hardware.memories.push(memory);
             }
             ObjectKind::OsDevice(mut device) => {
+                self.names += 1;
+                if self.names > limits::NAMES_MAX {
+                    let reason = too_many("names of devices", limits::NAMES_MAX);
+                    return Err(fault(object.at, Some(&object.label), reason));
+                }
                 device.uuid = uuid;
                 if let Some(of_version_1) = object.infos.get("Type") {
                     device.subtype.clone_from(of_version_1);
@@ -488,6 +497,9 @@ impl Document {
             None => devices.first().and_then(OsDevice::kind_alone),
         };
         let Some(kind) = kind else { return Ok(()) };
+        if self.hardware.devices.len() >= limits::DEVICES_MAX {
+            return Err(fault(at, None, too_many("devices", limits::DEVICES_MAX)));
+        }
         let bridges = self.open.iter().filter_map(|element| match element {
             Element::Object(outer) => match outer.kind {
                 ObjectKind::Bridge(address) => address,

@@ -316,6 +316,24 @@ fn kinds_of_memory_and_cores_are_read() {
     assert_eq!(efficiencies.collect::<Vec<_>>(), [0, 0, 1, 1]);
 }
 
+#[test]
+fn names_of_old_releases_are_read() {
+    let cache = "<object type='Cache' cpuset='0x3' depth='2' cache_type='0' cache_size='1024'>";
+    let text = format!(
+        "<topology><object type='System'><object type='Machine' cpuset='0x3' local_memory='4096'>\
+         <object type='Socket' os_index='0' cpuset='0x3'>{cache}{}</object></object>\
+         </object></object></topology>",
+        processors(0..2)
+    );
+    let hardware = NodeHardware::of_hwloc(&text).unwrap();
+    assert_eq!(objects(&hardware), [1, 2, 2, 1, 0]);
+    assert_eq!(hardware.memories[0].bytes, Some(4096));
+    let node = text.replace("Socket' os_index='0'", "Node' os_index='3' local_memory='8192'");
+    let hardware = NodeHardware::of_hwloc(&node).unwrap();
+    let memories: Vec<_> = hardware.memories.iter().map(|one| (one.number, one.bytes)).collect();
+    assert_eq!(memories, [(3, Some(8192))]);
+}
+
 /// A change of a file.
 #[derive(Clone, Debug)]
 enum Mutation {

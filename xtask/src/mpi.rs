@@ -35,6 +35,8 @@ pub(crate) const PACKAGES: &[&str] = &[
     // The debugger that reads the calls of ranks, and the terminals in which it controls them.
     "gdb",
     "tmux",
+    // Reads what the launcher writes of hardware.
+    "hwloc-nox",
     // Containers around launcher and ranks.
     "bubblewrap",
     "charliecloud",
@@ -75,6 +77,7 @@ pub(crate) fn find() -> Result<String, String> {
     probe("python3", &["-c", "import ensurepip, venv"])?;
     probe("gdb", &["--version"])?;
     probe("tmux", &["-V"])?;
+    probe("lstopo-no-graphics", &["--version"])?;
     for container in ["bwrap", "ch-run"] {
         probe(container, &["--version"])?;
     }

@@ -142,7 +142,8 @@ impl NodeHardware {
 
     /// Brings groups, memory domains and devices into their order, and notes the memory domain of each
     /// device: the smallest one of main memory that all processors near the device share. Where a device is
-    /// near all processors of a machine with several domains, the system did not say where it is.
+    /// near all processors of a machine with several domains, or near none that this hardware has, nothing is
+    /// known of where it is.
     #[must_use]
     pub fn in_order(mut self) -> Self {
         self.groups.sort_by_cached_key(|group| {
@@ -154,8 +155,9 @@ impl NodeHardware {
             memory.kind == MemoryKind::Main && near.is_subset(&memory.near)
         };
         for device in &mut self.devices {
+            device.near = device.near.and(&self.processors);
             if device.near.is_empty() {
-                device.near = self.processors.clone();
+                device.near.clone_from(&self.processors);
             }
             let near = &device.near;
             let shared = self.memories.iter().filter(|memory| is_shared(memory, near));

@@ -95,8 +95,14 @@ pub mod limits {
     pub const ATTRIBUTES_MAX: usize = 64;
     /// Processors in all sets together, each of which takes about six bytes.
     pub const SET_MEMBERS_MAX: usize = 16 << 20;
-    /// Kinds of cores.
-    pub const KINDS_MAX: usize = 256;
+    /// Memory domains, as in Linux.
+    pub const MEMORIES_MAX: usize = 1024;
+    /// Devices, each of which is compared with each memory domain.
+    pub const DEVICES_MAX: usize = 16_384;
+    /// Names of devices.
+    pub const NAMES_MAX: usize = 65_536;
+    /// Kinds of cores, each of which is compared with each core.
+    pub const KINDS_MAX: usize = 64;
     /// Bytes of a name of a device.
     pub const NAME_BYTES_MAX: usize = 128;
 }

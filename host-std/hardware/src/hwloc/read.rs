@@ -36,24 +36,27 @@ impl NodeHardware {
 }
 
 /// An error, with the offset of the element in the text.
-struct Fault {
+#[derive(Debug)]
+pub(super) struct Fault {
     at: usize,
     object: Option<String>,
-    reason: HwlocReason,
+    pub(super) reason: HwlocReason,
 }
 
 /// What has been read.
 #[derive(Default)]
-struct Document {
+pub(super) struct Document {
     is_version_1: bool,
     is_topology_seen: bool,
     /// Elements that are open, the outermost first.
     open: Vec<Element>,
-    objects: usize,
+    pub(super) objects: usize,
     set_members: usize,
+    names: usize,
     global_indexes: HashSet<u64>,
     machine: Option<Machine>,
     processors: BTreeSet<u32>,
+    memory_numbers: BTreeSet<u32>,
     hardware: NodeHardware,
     /// Kinds of cores, in the order of the file.
     kinds: Vec<CoreKind>,
@@ -139,7 +142,7 @@ struct OsDevice {
 }
 
 impl Document {
-    fn read(&mut self, text: &str) -> Result<NodeHardware, Fault> {
+    pub(super) fn read(&mut self, text: &str) -> Result<NodeHardware, Fault> {
         let mut reader = quick_xml::Reader::from_str(text);
         loop {
             let at = usize::try_from(reader.buffer_position()).unwrap_or(text.len());
@@ -225,12 +228,12 @@ impl Document {
         if matches!(kind, ObjectKind::Machine) {
             self.machine(attributes)?;
         }
+        let number = attributes.number("os_index").and_then(|number| u32::try_from(number).ok());
         let is_in_tree = is_processors || is_memory && self.is_version_1;
+        self.check_place(&kind, &label, is_in_tree).map_err(wrong)?;
         if is_in_tree && processors.is_none() && !label.starts_with("System") {
             return Err(wrong(HwlocReason::Attribute("cpuset")));
         }
-        let number = attributes.number("os_index").and_then(|number| u32::try_from(number).ok());
-        self.check_place(&kind, &label, is_in_tree).map_err(wrong)?;
         if let Some(processors) = &processors {
             self.check_processors(processors, is_in_tree).map_err(wrong)?;
         }
@@ -412,6 +415,12 @@ impl Document {
                 let wrong = |reason| fault(object.at, Some(&object.label), reason);
                 let number = object.number.filter(|number| *number < ProcessorSet::NUMBER_MAX);
                 let number = number.ok_or_else(|| wrong(HwlocReason::Attribute("os_index")))?;
+                if self.memory_numbers.len() >= limits::MEMORIES_MAX {
+                    return Err(wrong(too_many("memory domains", limits::MEMORIES_MAX)));
+                }
+                if !self.memory_numbers.insert(number) {
+                    return Err(wrong(HwlocReason::Twice("number")));
+                }
                 let kind = match object.infos.get("Type") {
                     Some(of_version_1) => memory_kind(of_version_1),
                     None => kind,
@@ -424,6 +433,11 @@ impl Document {
                 self.hardware.memories.push(memory);
             }
             ObjectKind::OsDevice(mut device) => {
+                self.names += 1;
+                if self.names > limits::NAMES_MAX {
+                    let reason = too_many("names of devices", limits::NAMES_MAX);
+                    return Err(fault(object.at, Some(&object.label), reason));
+                }
                 device.uuid = uuid;
                 if let Some(of_version_1) = object.infos.get("Type") {
                     device.subtype.clone_from(of_version_1);
@@ -483,6 +497,9 @@ impl Document {
             None => devices.first().and_then(OsDevice::kind_alone),
         };
         let Some(kind) = kind else { return Ok(()) };
+        if self.hardware.devices.len() >= limits::DEVICES_MAX {
+            return Err(fault(at, None, too_many("devices", limits::DEVICES_MAX)));
+        }
         let bridges = self.open.iter().filter_map(|element| match element {
             Element::Object(outer) => match outer.kind {
                 ObjectKind::Bridge(address) => address,
@@ -527,16 +544,12 @@ impl Document {
             let kind = MemoryKind::Main;
             hardware.memories.push(Memory { number: 0, near, bytes: machine.bytes, kind });
         }
-        let mut numbers = BTreeSet::new();
-        if let Some(twice) = hardware.memories.iter().find(|one| !numbers.insert(one.number)) {
-            let label = format!("NUMANode {}", twice.number);
-            return Err(fault(at, Some(&label), HwlocReason::Twice("number")));
-        }
         if let Some(allowed) = machine.allowed_memories.filter(|set| !set.is_empty()) {
             hardware.memories.retain(|memory| allowed.contains(&memory.number));
         }
         self.set_efficiencies(&mut hardware);
-        let allowed = machine.allowed.unwrap_or_else(|| hardware.processors.clone());
+        let processors = hardware.processors.clone();
+        let allowed = machine.allowed.map_or(processors.clone(), |set| set.and(&processors));
         let hardware = hardware.restricted(&allowed).in_order();
         match hardware.processors.is_empty() {
             true => Err(fault(at, None, HwlocReason::NoProcessors)),

@@ -1,9 +1,11 @@
 //! Tests of reader and writer.
 
-use super::HwlocVersion;
-use crate::described::machines;
+use super::read::Document;
+use super::{HwlocVersion, limits};
+use crate::described::{MACHINES, machines, tree_parent, write_tree};
 use crate::device::{DeviceKind, Fabric, GpuMaker};
-use crate::model::{GroupKind, NodeHardware};
+use crate::model::{GroupKind, MemoryKind, NodeHardware};
+use proptest::prelude::*;
 use std::path::Path;
 use std::process::Command;
 
@@ -61,6 +63,10 @@ fn real_machines_are_read() {
         let hardware = NodeHardware::of_hwloc(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
         let expected = Counts { packages, cores, processors, memories, gpus, fabrics };
         assert_eq!(counts(&hardware), expected, "{name}");
+        for version in [HwlocVersion::V1, HwlocVersion::V2] {
+            let again = NodeHardware::of_hwloc(&hardware.hwloc(version));
+            assert_eq!(again.as_ref(), Ok(&hardware), "{name} {version:?}");
+        }
     }
 }
 
@@ -75,20 +81,344 @@ fn written_machines_are_read_back() {
     }
 }
 
+/// Numbers of packages, cores, processors, memory domains and devices on the PCI bus.
+type Objects = [usize; 5];
+
+fn objects(hardware: &NodeHardware) -> Objects {
+    let packages = hardware.sets(|kind| *kind == GroupKind::Package).len();
+    let on_bus = hardware.devices.iter().filter(|device| device.pci.is_some()).count();
+    let [cores, processors] = [hardware.cores().len(), hardware.processors.len()];
+    [packages, cores, processors, hardware.memories.len(), on_bus]
+}
+
+/// The same as hwloc counts them; `None` if it is not installed.
+fn objects_of_lstopo(format: &str, input: &Path) -> Option<Objects> {
+    let mut lstopo = Command::new("lstopo-no-graphics");
+    lstopo.args(["--if", format, "--of", "console", "-s", "-i"]).arg(input);
+    let Ok(output) = lstopo.output() else {
+        assert!(std::env::var_os("CI").is_none(), "Debian's package hwloc-nox is missing");
+        eprintln!("skipped: lstopo-no-graphics of Debian's package hwloc-nox is not here");
+        return None;
+    };
+    let [text, errors] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success() && errors.is_empty(), "{errors}");
+    // As ` depth 1:    2 Package (type #1)`, or `Special depth -3:  2 NUMANode (type #13)`.
+    let number = |name: &str| {
+        let counts = text.lines().filter_map(|line| line.split_once(':')?.1.split_once('('));
+        let mut counts = counts.filter_map(|(count, _)| count.trim().split_once(' '));
+        let count = counts.find(|(_, class)| *class == name);
+        count.map_or(0, |(count, _)| count.parse().unwrap())
+    };
+    Some(["Package", "Core", "PU", "NUMANode", "PCIDev"].map(number))
+}
+
 #[test]
 fn hwloc_reads_what_is_written() {
     for (name, hardware) in machines() {
         for version in [HwlocVersion::V1, HwlocVersion::V2] {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), hardware.hwloc(version)).unwrap();
-            let mut lstopo = Command::new("lstopo-no-graphics");
-            lstopo.args(["--if", "xml", "--of", "console", "-s", "-i"]).arg(file.path());
-            let output = lstopo.output().unwrap();
-            println!(
-                "{name} {version:?} {}{}",
-                String::from_utf8_lossy(&output.stdout),
-                String::from_utf8_lossy(&output.stderr)
-            );
+            let Some(counted) = objects_of_lstopo("xml", file.path()) else { return };
+            assert_eq!(counted, objects(&hardware), "{name} {version:?}");
+        }
+    }
+}
+
+#[test]
+fn hwloc_finds_the_hardware_in_files_of_linux() {
+    for (name, mut hardware) in machines() {
+        let directory = tempfile::tempdir_in(tree_parent()).unwrap();
+        write_tree(&hardware, directory.path()).unwrap();
+        // hwloc 2.9 leaves out the memory of GPUs.
+        hardware.memories.retain(|memory| memory.kind != MemoryKind::OfGpu);
+        let Some(counted) = objects_of_lstopo("fsroot", directory.path()) else { return };
+        assert_eq!(counted, objects(&hardware), "{name}");
+    }
+}
+
+/// A machine with processors 0 to 3, and these objects inside.
+fn machine(inside: &str) -> String {
+    let head = "<topology version=\"2.0\">\n<object type=\"Machine\" cpuset=\"0xf\">\n";
+    format!("{head}{inside}\n</object>\n</topology>")
+}
+
+fn processors(range: std::ops::Range<u32>) -> String {
+    let one = |n| format!("<object type=\"PU\" os_index=\"{n}\" cpuset=\"0x{:x}\"/>", 1 << n);
+    range.map(one).collect()
+}
+
+fn refusal(text: &str) -> String {
+    NodeHardware::of_hwloc(text).unwrap_err().to_string()
+}
+
+#[test]
+fn contradictions_are_named_with_line_and_object() {
+    let all = processors(0..4);
+    let package = |set: &str| format!("<object type='Package' os_index='1' cpuset='{set}'/>\n");
+    let memory = "<object type='NUMANode' os_index='2' cpuset='0xf'/>\n";
+    let numbered = "<object type='Misc' gp_index='7'/>\n";
+    let device = |attributes: &str| format!("{all}\n<object type='PCIDev' {attributes}/>");
+    let cases = [
+        (String::new(), "line 1: no <topology> of hwloc"),
+        ("<svg/>".into(), "line 1: no <topology> of hwloc"),
+        (
+            "<topology version='3.0'/>".into(),
+            "line 1: version '3.0' of hwloc's XML is not read; lstopo",
+        ),
+        (
+            "<topology>\n<object type='Core'/></topology>".into(),
+            "line 2: Core: it does not belong inside",
+        ),
+        ("<topology>\n\n<object".into(), "line 3: no well-formed XML"),
+        ("<topology>\n<info/>\n</object>".into(), "line 3: no well-formed XML"),
+        ("<topology>\n<info/>\n".into(), "line 3: no well-formed XML (it ends early)"),
+        (machine("&amp;"), "line 3: no well-formed XML (an entity"),
+        (machine("<info name='a' value='&own;'/>"), "line 3: no well-formed XML"),
+        (machine(""), "line 5: no processor that may be used"),
+        (
+            machine(&package("0x10")),
+            "line 3: Package 1: it has the processors 4, which the object around",
+        ),
+        (
+            machine(&package("0x3").repeat(2)),
+            "line 4: Package 1: it has the processors 0-1, which an object",
+        ),
+        (machine(&package("0xf...f")), "line 3: Package 1: no usable attribute 'cpuset'"),
+        (machine("<object type='Die'/>"), "line 3: Die: no usable attribute 'cpuset'"),
+        (
+            machine("<object type='Machine' cpuset='0x1'/>"),
+            "line 3: Machine: another object has the same type",
+        ),
+        (
+            machine("<object type='PU' os_index='1' cpuset='0x1'/>"),
+            "line 3: PU 1: no usable attribute 'os_index'",
+        ),
+        (machine("<object/>"), "line 3: object: no usable attribute 'type'"),
+        (machine("<object type='L9Cache' cpuset='0x1'/>"), "line 5: no processor"),
+        (
+            machine("<object type='Cache' cpuset='0x1'/>"),
+            "line 3: Cache: no usable attribute 'depth'",
+        ),
+        (machine(&memory.repeat(2)), "line 4: NUMANode 2: another object has the same number"),
+        (
+            machine("<object type='NUMANode' cpuset='0x1'/>"),
+            "line 3: NUMANode: no usable attribute 'os_index'",
+        ),
+        (
+            machine("<object type='NUMANode' os_index='0' cpuset='0x30'/>"),
+            "line 3: NUMANode 0: it has the processors 4-5",
+        ),
+        (machine(&numbered.repeat(2)), "line 4: Misc 7: another object has the same gp_index"),
+        (
+            machine(&device("pci_busid='0:1'")),
+            "line 4: PCIDev 0:1: no usable attribute 'pci_busid'",
+        ),
+        (
+            machine(&device("pci_busid='0000:01:00.0' pci_type='0302'")),
+            "line 4: PCIDev 0000:01:00.0: no usable attribute 'pci_type'",
+        ),
+        (
+            machine("<object type='OSDev' name='a b' osdev_type='2'/>"),
+            "line 3: OSDev a b: no usable attribute 'name'",
+        ),
+        (
+            machine("<object type='OSDev' name='&#27;[2J' osdev_type='2'/>"),
+            "line 3: OSDev [2J: no usable attribute 'name'",
+        ),
+        (
+            machine("<object type='OSDev' name='a'/>"),
+            "line 3: OSDev a: no usable attribute 'osdev_type'",
+        ),
+        (
+            machine("<info><object type='PU'/></info>"),
+            "line 3: PU: it does not belong inside another element",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = refusal(&text);
+        assert!(error.starts_with(expected), "{text}\n{error}\n{expected}");
+        assert!(error.len() < 250, "{error}");
+    }
+}
+
+#[test]
+fn files_above_the_limits_are_refused() {
+    let deep = "<object type='Group' cpuset='0xf'>".repeat(100_000);
+    assert!(refusal(&machine(&deep)).contains("more than 64 elements inside each other"));
+    let attributes: String = (0..100_000).map(|n| format!(" a{n}='1'")).collect();
+    let wide = refusal(&machine(&format!("<object{attributes}/>")));
+    assert!(wide.contains("more than 64 attributes"), "{wide}");
+    let kinds = "<cpukind/>".repeat(300);
+    let kinds = refusal(&format!("<topology version='2.0'>{kinds}</topology>"));
+    assert!(kinds.contains("more than 64 kinds of cores"), "{kinds}");
+    let memory = |number| format!("<object type='NUMANode' os_index='{number}' cpuset='0xf'/>");
+    let memories = refusal(&machine(&(0..2000).map(memory).collect::<String>()));
+    assert!(memories.contains("NUMANode 1024: more than 1024 memory domains"), "{memories}");
+    let device = "<object type='OSDev' osdev_type='0' name='sda'/>";
+    let devices = refusal(&machine(&device.repeat(20_000)));
+    assert!(devices.contains("more than 16384 devices"), "{devices}");
+    let names = device.repeat(70_000);
+    let facts = "type='PCIDev' pci_busid='0000:01:00.0' pci_type='0108 [144d:a822]'";
+    let names = refusal(&machine(&format!("<object {facts}>{names}</object>")));
+    assert!(names.contains("more than 65536 names of devices"), "{names}");
+    let words = "0xffffffff,".repeat(2047);
+    let all = format!("<topology><object type='Machine' cpuset='{words}0xffffffff'>");
+    let sets = refusal(&(all + &device.repeat(300)));
+    assert!(sets.contains("more than 16777216 processors in all sets together"), "{sets}");
+    let name = "x".repeat(1 << 20);
+    let named = refusal(&machine(&format!("<object type='OSDev' osdev_type='0' name='{name}'/>")));
+    assert!(named.contains("no usable attribute 'name'") && named.len() < 300, "{named}");
+    let mut full = Document::default();
+    full.objects = limits::OBJECTS_MAX;
+    let fault = full.read(&machine("")).unwrap_err();
+    assert_eq!(fault.reason.to_string(), "more than 1000000 objects");
+    let long = " ".repeat((64 << 20) + 1);
+    assert_eq!(refusal(&long), "line 1: more than 67108864 bytes");
+}
+
+#[test]
+fn processors_that_may_not_be_used_are_left_out() {
+    let text = machine(&processors(0..4)).replacen("cpuset", "allowed_cpuset=\"0x5\" cpuset", 1);
+    let hardware = NodeHardware::of_hwloc(&text).unwrap();
+    assert_eq!(hardware.processors.to_string(), "0,2");
+    let offline = text.replacen("allowed", "online_cpuset=\"0x4\" allowed", 1);
+    assert_eq!(NodeHardware::of_hwloc(&offline).unwrap().processors.to_string(), "2");
+}
+
+#[test]
+fn kinds_of_memory_and_cores_are_read() {
+    let memory = |number, subtype| {
+        format!("<object type='NUMANode' os_index='{number}' cpuset='0x0' subtype='{subtype}'/>")
+    };
+    let memories: String =
+        (0..).zip(["", "MCDRAM", "NVM", "GPUMemory"]).map(|(n, s)| memory(n, s)).collect();
+    let core = |n: u32| {
+        format!(
+            "<object type='Core' os_index='{n}' cpuset='0x{:x}'>{}</object>",
+            1 << n,
+            processors(n..n + 1)
+        )
+    };
+    let cores: String = (0..4).map(core).collect();
+    let kinds = "<cpukind cpuset='0xc'><info name='CoreType' value='IntelCore'/></cpukind>\
+        <cpukind cpuset='0x3'><info name='CoreType' value='IntelAtom'/></cpukind></topology>";
+    let text = machine(&(memories + &cores)).replace("</topology>", kinds);
+    let hardware = NodeHardware::of_hwloc(&text).unwrap();
+    let kinds: Vec<_> = hardware.memories.iter().map(|memory| memory.kind).collect();
+    use MemoryKind::{Far, HighBandwidth, Main, OfGpu};
+    assert_eq!(kinds, [Main, HighBandwidth, Far, OfGpu]);
+    assert!(hardware.memories.iter().all(|memory| memory.near == hardware.processors));
+    let efficiencies = hardware.groups.iter().filter_map(|group| match group.kind {
+        GroupKind::Core(facts) => Some(facts.efficiency),
+        _ => None,
+    });
+    assert_eq!(efficiencies.collect::<Vec<_>>(), [0, 0, 1, 1]);
+}
+
+#[test]
+fn names_of_old_releases_are_read() {
+    let cache = "<object type='Cache' cpuset='0x3' depth='2' cache_type='0' cache_size='1024'>";
+    let text = format!(
+        "<topology><object type='System'><object type='Machine' cpuset='0x3' local_memory='4096'>\
+         <object type='Socket' os_index='0' cpuset='0x3'>{cache}{}</object></object>\
+         </object></object></topology>",
+        processors(0..2)
+    );
+    let hardware = NodeHardware::of_hwloc(&text).unwrap();
+    assert_eq!(objects(&hardware), [1, 2, 2, 1, 0]);
+    assert_eq!(hardware.memories[0].bytes, Some(4096));
+    let node = text.replace("Socket' os_index='0'", "Node' os_index='3' local_memory='8192'");
+    let hardware = NodeHardware::of_hwloc(&node).unwrap();
+    let memories: Vec<_> = hardware.memories.iter().map(|one| (one.number, one.bytes)).collect();
+    assert_eq!(memories, [(3, Some(8192))]);
+}
+
+/// A change of a file.
+#[derive(Clone, Debug)]
+enum Mutation {
+    Byte(usize, u8),
+    Cut(usize),
+    Repeat(usize, usize, usize),
+    Remove(usize, usize),
+    Swap(usize, usize),
+}
+
+impl Mutation {
+    fn apply(&self, text: &mut Vec<u8>) {
+        let lines = |text: &[u8], first: usize, count: usize| {
+            let lines: Vec<Vec<u8>> =
+                text.split_inclusive(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
+            let first = first % lines.len().max(1);
+            let last = (first + count).min(lines.len());
+            (lines, first..last)
+        };
+        let len = text.len().max(1);
+        match *self {
+            Self::Byte(at, byte) => {
+                if let Some(changed) = text.get_mut(at % len) {
+                    *changed = byte;
+                }
+            }
+            Self::Cut(at) => text.truncate(at % len),
+            Self::Repeat(first, count, times) => {
+                let (mut lines, range) = lines(text, first, count);
+                let repeated: Vec<_> =
+                    (0..times).flat_map(|_| lines[range.clone()].to_vec()).collect();
+                lines.splice(range, repeated);
+                *text = lines.concat();
+            }
+            Self::Remove(first, count) => {
+                let (mut lines, range) = lines(text, first, count);
+                lines.drain(range);
+                *text = lines.concat();
+            }
+            Self::Swap(first, second) => {
+                let (mut lines, range) = lines(text, first, 1);
+                let second = second % lines.len().max(1);
+                if !range.is_empty() {
+                    lines.swap(range.start, second);
+                }
+                *text = lines.concat();
+            }
+        }
+    }
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    let at = || any::<usize>();
+    let telling = prop::sample::select(b"<>/\"'=&; 019afx,\n\0".to_vec());
+    prop_oneof![
+        4 => (at(), telling).prop_map(|(at, byte)| Mutation::Byte(at, byte)),
+        4 => (at(), any::<u8>()).prop_map(|(at, byte)| Mutation::Byte(at, byte)),
+        1 => at().prop_map(Mutation::Cut),
+        2 => (at(), 1_usize..40, 2_usize..70).prop_map(|(at, n, times)| Mutation::Repeat(at, n, times)),
+        2 => (at(), 1_usize..20).prop_map(|(at, count)| Mutation::Remove(at, count)),
+        2 => (at(), at()).prop_map(|(first, second)| Mutation::Swap(first, second)),
+    ]
+}
+
+proptest! {
+    /// What is read of a changed file is consistent, and can be written and read again.
+    #[test]
+    fn changed_files_are_refused_or_consistent(
+        (machine, is_version_1) in (0..MACHINES.len(), any::<bool>()),
+        mutations in prop::collection::vec(mutation(), 1..6),
+    ) {
+        let hardware = NodeHardware::of_description(MACHINES[machine].1).unwrap();
+        let version = if is_version_1 { HwlocVersion::V1 } else { HwlocVersion::V2 };
+        let mut text = hardware.hwloc(version).into_bytes();
+        for mutation in &mutations {
+            mutation.apply(&mut text);
+        }
+        if let Ok(read) = NodeHardware::of_hwloc(&String::from_utf8_lossy(&text)) {
+            prop_assert!(!read.processors.is_empty());
+            prop_assert!(read.groups.iter().all(|group| group.processors.is_subset(&read.processors)));
+            prop_assert!(read.memories.iter().all(|memory| memory.near.is_subset(&read.processors)));
+            for version in [HwlocVersion::V1, HwlocVersion::V2] {
+                let again = NodeHardware::of_hwloc(&read.hwloc(version));
+                prop_assert_eq!(again.as_ref(), Ok(&read), "{:?}", version);
+            }
         }
     }
 }

@@ -16,12 +16,9 @@ impl NodeHardware {
     ///
     /// Groups that cross other groups are left out, since objects of hwloc form a tree.
     pub fn hwloc(&self, version: HwlocVersion) -> String {
-        let mut document = Document {
-            xml: Writer::new_with_indent(Vec::new(), b' ', 2),
-            version,
-            hardware: self,
-            objects: 0,
-        };
+        let hardware = &self.restricted(&self.processors).in_order();
+        let xml = Writer::new_with_indent(Vec::new(), b' ', 2);
+        let mut document = Document { xml, version, hardware, objects: 0 };
         // Memory takes every byte.
         let _ = document.write();
         String::from_utf8(document.xml.into_inner()).unwrap_or_default()

@@ -40,6 +40,9 @@ end() {
 stop() {
     end "$directory"/slurmd.*.pid "$directory/slurmctld.pid"
     end "$directory/munged.pid"
+    for groups in /sys/fs/cgroup/*/slurm_"$site"*; do
+        [ ! -d "$groups" ] || find "$groups" -depth -type d -exec rmdir {} + || true
+    done
 }
 
 fail() {
@@ -130,6 +133,22 @@ END
         done
         echo "Name=gpu File=$directory/gpu[0-3]" >"$directory/gres.conf"
         ;;
+    # As many sites have it. Groups of processors have the name of the node, which no other test has.
+    site)
+        sed -i "s|^ProctrackType=.*|ProctrackType=proctrack/cgroup|; s|^TaskPlugin=.*|TaskPlugin=task/cgroup|
+            s| CPUs=16 | CPUs=2 |; s|^NodeName=slurm|NodeName=$site|" "$directory/slurm.conf"
+        nodes="$site[1-$count]"
+        printf 'TaskProlog=%s\nPrologFlags=X11\n' "$directory/task-prolog" >>"$directory/slurm.conf"
+        printf 'CgroupPlugin=cgroup/v1\nConstrainCores=yes\n' >"$directory/cgroup.conf"
+        cat >"$directory/task-prolog" <<'END'
+#!/bin/sh
+echo "export PROLOG=of-$SLURMD_NODENAME"
+echo "export BOTH=of-$SLURMD_NODENAME"
+echo "unset GONE"
+echo "print a line of the prolog"
+END
+        chmod 755 "$directory/task-prolog"
+        ;;
     esac
     # --force: its own directory is safe, the ones above are as the system has them.
     munged --force --key-file="$directory/munge.key" --socket="$directory/munge.socket" \
@@ -156,6 +175,7 @@ directory=$(mkdir -p "$2" && cd "$2" && pwd)
 # Above the ports of an installed Slurm, below those that the system gives out.
 port=${SLURM_TEST_PORT:-26817}
 count=${SLURM_TEST_NODES:-1}
+site=site$port-
 case $1 in
 start) start ;;
 stop) stop ;;

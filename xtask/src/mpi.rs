@@ -26,6 +26,7 @@ pub(crate) const PACKAGES: &[&str] = &[
     // Another launcher, whose daemons the tests start on loopback.
     "munge",
     "slurm-wlm",
+    "xauth",
     "libpmi0",
     "libpmi0-dev",
     // Checks of the C libraries.

@@ -280,14 +280,26 @@ pub const BY_NODE: &[VariableRule] = &[
     rule("PBS_NODENUM", "PBS: the number of the node"),
     rule("PBS_TASKNUM", "PBS: the number of the task there"),
     rule("LSB_BIND_CPU_LIST", "LSF: processors of the job on the node"),
+    rule("SGE_BINDING", "Grid Engine: processors of the job on the node (`-binding env`)"),
+    rule("SGE_JOB_SPOOL_DIR", "Grid Engine: files about the job on the node"),
 ];
+
+/// Variable by which `srun` shows a node server that it passes the environment of the head on, as all do
+/// without `--export=NONE`. Ranks do not find it.
+pub const IS_PASSED_ON: &str = "PMI_HOST_IS_PASSED_ON";
 
 /// Variables that name a directory: the node's value wins if the directory of the launcher's host does not
 /// exist there.
 pub const DIRECTORY_OF_NODE: &[VariableRule] = &[
     rule("TMPDIR", "directory of temporary files"),
     rule("SLURM_JOB_TMP", "Slurm: likewise, of the job"),
+    rule("TMP", "Grid Engine: likewise"),
 ];
+
+/// True for variables of Slurm that describe a step, are options of `srun`, or describe the job.
+pub fn is_of_slurm(name: &[u8]) -> bool {
+    name.starts_with(b"SRUN_") || name.starts_with(b"SLURM_")
+}
 
 /// True if one of these rules covers a variable of this name.
 pub fn covers(rules: &[VariableRule], name: &[u8]) -> bool {

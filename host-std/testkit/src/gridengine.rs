@@ -35,11 +35,26 @@ impl GridEngine {
     ///
     /// A sentence about daemons that do not start, or a job that does not end.
     pub fn run(&self, text: &str) -> Result<String, String> {
+        self.run_with(text, &[])
+    }
+
+    /// Runs the text of a shell script on the host of the master, which submits jobs itself. Returns what it has
+    /// written.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn submit(&self, text: &str) -> Result<String, String> {
+        self.run_with(text, &[("GRID_ENGINE_SUBMITS", "1")])
+    }
+
+    fn run_with(&self, text: &str, variables: &[(&str, &str)]) -> Result<String, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.directory.display());
         fs::create_dir_all(&self.directory).map_err(failed)?;
         let job = self.directory.join("job");
         fs::write(&job, text).map_err(failed)?;
         let mut script = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("gridengine.sh"));
+        script.envs(variables.iter().copied());
         script.arg(&self.directory).args([self.hosts, self.slots].map(|count| count.to_string()));
         let output = script.arg(job).stdin(Stdio::null()).output().map_err(failed)?;
         match output.status.success() {

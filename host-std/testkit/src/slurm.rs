@@ -1,6 +1,8 @@
 //! Slurm on this machine.
 
 use crate::{is_root, output_of};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,6 +31,9 @@ pub enum SlurmPolicy {
     Gang,
     /// Each node has four GPUs, and memory that jobs may request.
     Gpus,
+    /// As sites configure it: a prolog of tasks sets `PROLOG`, replaces `BOTH` and unsets `GONE`; cgroups confine
+    /// steps to processors of the job, of which each node has two; X11 is forwarded. Names of nodes differ.
+    Site,
 }
 
 impl SlurmPolicy {
@@ -39,6 +44,7 @@ impl SlurmPolicy {
             Self::Preempting => "preempt",
             Self::Gang => "gang",
             Self::Gpus => "gpus",
+            Self::Site => "site",
         }
     }
 }
@@ -86,6 +92,9 @@ impl Slurm {
                 "Slurm needs root, and Debian's packages slurm-wlm 22.05 and munge".to_owned()
             );
         }
+        if policy == SlurmPolicy::Site && !Path::new("/sys/fs/cgroup/cpuset").exists() {
+            return Err("confined steps need the first version of cgroups".to_owned());
+        }
         // Several work trees, and several tests of one, may be tested at once on one machine.
         let number =
             process::id().wrapping_mul(5).wrapping_add(STARTED.fetch_add(1, Ordering::Relaxed));
@@ -96,6 +105,19 @@ impl Slurm {
                 Err(format!("Slurm does not start; see the logs in {}", slurm.directory.display()))
             }
         }
+    }
+
+    /// Lets a program prepare each node before the first step of a job, and says that to the daemons.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file.
+    pub fn add_prolog(&self, program: &Path) -> io::Result<()> {
+        let mut conf = OpenOptions::new().append(true).open(self.conf())?;
+        writeln!(conf, "Prolog={}", program.display())?;
+        let mut scontrol = Command::new("scontrol");
+        scontrol.arg("reconfigure").env("SLURM_CONF", self.conf()).stdin(Stdio::null());
+        scontrol.status().map(drop)
     }
 
     fn script(&self, word: &str) -> bool {

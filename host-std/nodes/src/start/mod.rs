@@ -460,9 +460,12 @@ impl NodeServers {
         if commands.len() != end.nodes.len() {
             return false;
         }
-        let last = end.output.lines().last().map_or_else(String::new, |line| format!(" ({line})"));
+        // `srun` names the cause first, as a prolog that fails on one host, and then what follows on others.
+        let cause = end.output.lines().find(|line| line.contains("error: "));
+        let cause = cause.or_else(|| end.output.lines().last());
+        let cause = cause.map_or_else(String::new, |line| format!(" ({line})"));
         self.events.push_back(StartEvent::Report(format!(
-            "{} and has started no node server on any of {} hosts{last}; it is called for each of them",
+            "{} and has started no node server on any of {} hosts{cause}; it is called for each of them",
             end.how,
             end.nodes.len()
         )));

@@ -5,6 +5,7 @@ use super::table::is_option_of_srun;
 use nix::errno::Errno;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::signal::{SigSet, Signal as NixSignal};
+use pmi_host_base::variables::IS_PASSED_ON;
 use rustix::fd::{AsFd, AsRawFd};
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
@@ -41,8 +42,10 @@ impl StarterChild {
         let words = words.collect::<Result<Vec<_>, _>>()?;
         let program = other_program(words.first().ok_or(ErrorKind::InvalidInput)?)?;
         let is_hidden = |name: &OsString| command.is_srun && is_option_of_srun(name.as_bytes());
+        let mark = command.is_srun.then(|| (IS_PASSED_ON.into(), "1".into()));
         let variables = std::env::vars_os()
             .filter(|(name, _)| !is_hidden(name))
+            .chain(mark)
             .map(|(name, value)| text([name.into_vec(), b"=".to_vec(), value.into_vec()].concat()));
         let variables = variables.collect::<Result<Vec<_>, _>>()?;
         let mut actions = PosixSpawnFileActions::init()?;

@@ -10,6 +10,8 @@
 //! | `qrsh` | `qrsh -inherit -noshell HOST COMMAND`, per host | `PE_HOSTFILE` | Grid Engine 8.1.9 |
 //! | `oarsh` | `oarsh -T -x HOST 'COMMAND'`, per host | `OAR_JOB_ID` | a program that imitates it |
 
+use pmi_host_base::variables::is_of_slurm;
+
 /// One starter.
 #[derive(Debug)]
 pub(super) struct StarterRow {
@@ -116,8 +118,7 @@ pub(super) const SRUN: &str = "srun";
 /// would change the step of the node servers. Variables by which `srun` finds the job and its controller are
 /// none.
 pub(super) fn is_option_of_srun(name: &[u8]) -> bool {
-    let is_of_srun = name.starts_with(b"SRUN_") || name.starts_with(b"SLURM_");
-    is_of_srun && !OF_JOB.iter().any(|kept| kept.as_bytes() == name)
+    is_of_slurm(name) && !OF_JOB.iter().any(|kept| kept.as_bytes() == name)
 }
 
 /// Variables of the job, the manager of its steps, its cluster, and the configuration and keys of Slurm.

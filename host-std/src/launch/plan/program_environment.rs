@@ -13,7 +13,9 @@ use super::preload;
 use crate::settings::Environment;
 use pmi_host_base::env::inherited;
 use pmi_host_base::program::{Inherit, Program};
-use pmi_host_base::variables::{self, DEFAULTS, DIRECTORY_OF_NODE, OF_HOST, SET, covers};
+use pmi_host_base::variables::{
+    self, DEFAULTS, DIRECTORY_OF_NODE, IS_PASSED_ON, OF_HOST, SET, covers, is_of_slurm,
+};
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -157,6 +159,8 @@ impl Inherited {
     }
 
     /// Variables of a node: those of its `own` that it decides, and otherwise those of the head.
+    /// Where its starter [passes](IS_PASSED_ON) those of the head on, a task prolog has set or removed what
+    /// differs here, as for ranks that the batch system starts itself.
     /// `is_directory` looks for a directory on this node.
     fn composed(
         own: impl Iterator<Item = (OsString, OsString)>,
@@ -164,6 +168,11 @@ impl Inherited {
         all: &Environment,
         is_directory: impl Fn(&Path) -> bool,
     ) -> Self {
+        let all_own: Vec<_> = own.collect();
+        let is_passed_on = all_own.iter().any(|(name, _)| name == IS_PASSED_ON);
+        let is_of_prolog = |name: &OsString| is_passed_on && !is_of_slurm(name.as_bytes());
+        let is_removed =
+            |name: &OsString| is_of_prolog(name) && all_own.iter().all(|(other, _)| other != name);
         let is_missing = |name: &OsString| {
             covers(DIRECTORY_OF_NODE, name.as_bytes())
                 && of_head
@@ -173,10 +182,12 @@ impl Inherited {
         let is_own = |name: &OsString| {
             covers(OF_HOST, name.as_bytes()) || all.is_of_node(name) || is_missing(name)
         };
-        let own = inherited(own).filter(|(name, _)| is_own(name));
+        let differs = |one: &(OsString, OsString)| is_of_prolog(&one.0) && !of_head.contains(one);
+        let own = inherited(all_own.iter().cloned()).filter(|one| is_own(&one.0) || differs(one));
         let own: Vec<_> =
             own.map(|(name, value)| Variable::new(name, value, Owner::Node)).collect();
-        let is_known = |name: &OsString| own.iter().any(|variable| variable.name == *name);
+        let is_known =
+            |name: &OsString| own.iter().any(|variable| variable.name == *name) || is_removed(name);
         let of_head = of_head.iter().filter(|(name, _)| !is_known(name)).cloned();
         let Self { variables } = Self::of_head(of_head);
         Self { variables: [own, variables].concat() }
@@ -267,6 +278,42 @@ mod tests {
         };
         assert_eq!(of(&[]), [pair(entry.name, value)]);
         assert_eq!(of(&[pair(entry.name, "n")]), [pair(entry.name, "n")]);
+    }
+
+    // Coverage: SLURM-34
+    #[test]
+    fn variables_of_a_task_prolog_win_where_the_starter_passes_those_of_the_head_on() {
+        let mut own = vec![
+            pair("NEW", "n2"),
+            pair("OTHER", "n2"),
+            pair("SAME", "1"),
+            pair("SLURM_STEP_NUM_NODES", "2"),
+            pair("SLURM_NTASKS", "2"),
+        ];
+        let of_head = [
+            pair("GONE", "1"),
+            pair("OTHER", "n1"),
+            pair("SAME", "1"),
+            pair("SLURM_NTASKS", "8"),
+            pair("SRUN_CPUS_PER_TASK", "4"),
+        ];
+        let seen = |own: &[(OsString, OsString)]| {
+            let all = Environment::default();
+            let seen = Inherited::composed(own.iter().cloned(), &of_head, &all, |_| true);
+            let mut seen = pairs(seen.variables);
+            seen.sort();
+            seen
+        };
+        assert_eq!(seen(&own), of_head);
+        own.push(pair(IS_PASSED_ON, "1"));
+        let expected = [
+            pair("NEW", "n2"),
+            pair("OTHER", "n2"),
+            pair("SAME", "1"),
+            pair("SLURM_NTASKS", "8"),
+            pair("SRUN_CPUS_PER_TASK", "4"),
+        ];
+        assert_eq!(seen(&own), expected);
     }
 
     // Coverage: PBS-2

@@ -6,6 +6,9 @@
 pub mod described;
 pub mod device;
 pub mod hwloc;
+pub mod linux;
 pub mod memory_first;
 pub mod model;
+pub mod nvidia_smi;
 pub mod processor_set;
+pub mod visible;

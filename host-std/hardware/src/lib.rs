@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+pub mod console;
 #[cfg(any(test, feature = "testing"))]
 pub mod described;
 pub mod device;

@@ -11,6 +11,7 @@ mod pages;
 mod served_run;
 mod servers;
 mod singleton;
+mod topology;
 
 use crate::cli::args::{self, RunArgs, Task};
 use crate::cli::config::Config;
@@ -80,6 +81,7 @@ pub(crate) const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "pmix", define: pmix::define, run: pmix::run },
     Subcommand { name: "replay", define: replay::define, run: replay::run },
     Subcommand { name: "doctor", define: doctor::define, run: doctor::run },
+    Subcommand { name: "topology", define: topology::define, run: topology::run },
     Subcommand { name: "conform", define: define_conform, run: conform::run },
     Subcommand {
         name: name_server::NAME_SERVER,

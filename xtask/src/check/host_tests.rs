@@ -119,6 +119,8 @@ const MODULES: &[(&str, &[&str])] = &[
     ("front/served_run", &["keys", "stops", "terminal", "unread"]),
     ("front/servers", &["nodes", "nodes_start"]),
     ("front/singleton", &["singleton"]),
+    ("front/topology", &["topology"]),
+    ("hardware", &["topology"]),
     ("install", &["install"]),
     ("io", &["input", "output", "unread"]),
     ("launch", &["cleanup", "scripts", "spawn", "surroundings"]),

@@ -114,7 +114,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         Whole("display", |_| Ok("map".into())),
     )
     .note("one map of ranks, hosts and processors"),
-    flag(&["display-topo"], Refused("'lstopo' shows the topology of a machine")),
+    flag(&["display-topo"], Refused("'pmi-host topology' shows the topology of a machine")),
     flag(&["show-progress"], Whole("progress", yes)),
     flag(&["get-stack-traces"], WithoutEffect("'pmi-host stack' shows them")).note(
         "a run that exceeds its time is reported with the operations that its ranks wait for",

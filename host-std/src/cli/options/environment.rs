@@ -14,8 +14,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Environment.value(
         "env",
         "NAME[=VALUE]",
-        "set a variable for the ranks, by default to its value in the environment of the launcher; may be \
-         repeated",
+        "set a variable for the ranks, or pass on its value; may be repeated",
         |settings, value| add(&mut settings.environment.set, assignment(value)),
         |settings| {
             let pairs = settings.environment.set.iter();

@@ -16,7 +16,7 @@ use pmi_host_base::program::Program;
 use pmi_nodes::settings::StarterName;
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -261,7 +261,8 @@ impl Plan {
         let processors = if is_alone { own.allowed() } else { own.granted() };
         self.placement.processors = processors.to_vec();
         if shares_topology && self.placement.topology.is_none() {
-            self.placement.topology = TopologyFile::of_machine(processors).map(Rc::new);
+            self.placement.topology =
+                TopologyFile::of_machine(Path::new("/"), processors).map(Rc::new);
         }
     }
 

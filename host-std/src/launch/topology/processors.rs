@@ -192,7 +192,7 @@ pub(crate) fn places(root: &Path) -> io::Result<Vec<ProcessorLocation>> {
 }
 
 /// Newer and older kernels name the same file differently.
-pub(super) fn either(directory: &Path, [newer, older]: [&str; 2]) -> io::Result<Vec<u32>> {
+fn either(directory: &Path, [newer, older]: [&str; 2]) -> io::Result<Vec<u32>> {
     list(&directory.join(newer)).or_else(|error| list(&directory.join(older)).map_err(|_| error))
 }
 

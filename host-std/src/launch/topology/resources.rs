@@ -74,7 +74,7 @@ fn memory(root: &Path) -> Option<u64> {
 }
 
 /// Bytes of memory by the text of a file `meminfo`, of the machine or of a memory domain.
-pub(super) fn memory_total(text: &str) -> Option<u64> {
+fn memory_total(text: &str) -> Option<u64> {
     let (_, total) = text.lines().find_map(|line| line.split_once("MemTotal:"))?;
     total.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }

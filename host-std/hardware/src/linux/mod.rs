@@ -69,7 +69,7 @@ pub struct NoProcessors {
 
 impl NodeHardware {
     /// Reads the hardware of this machine from the files below `root`. What a control group or a container
-    /// leaves out is still there: [`Allowed`] and [`accessible`](Self::accessible) restrict it.
+    /// leaves out is still there: [`Allowed`] and [`leave_out_refused`](Self::leave_out_refused) restrict it.
     ///
     /// # Errors
     ///

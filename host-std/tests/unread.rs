@@ -1,6 +1,7 @@
 //! Output of the launcher that its reader does not read: the run terminates all the same, with its exit
 //! code, and every message about it is true.
 
+use crate::common::hosts::local_nodes;
 use crate::common::{host, job, shell};
 use std::io::Read;
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -105,6 +106,37 @@ fn signal_terminates_a_run_whose_output_is_unread() {
     assert_eq!(unread.code(), 143);
     let said = unread.errors();
     assert!(said.contains(NOT_READ) && !said.contains(LEFT_BEHIND), "{said}");
+}
+
+#[test]
+fn output_that_a_lost_node_has_not_sent_is_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let pids = directory.path().join("pids");
+    // The end of the rank overtakes its output, which waits for the reader.
+    let script = format!(
+        "[ $PMI_RANK = 1 ] || exec yes; echo $$ $PPID >'{0}.new'; mv '{0}.new' '{0}'; \
+         printf begin; while :; do printf %065536d 7; done",
+        pids.display()
+    );
+    let mut unread = start(&mut local_nodes(2, 2, &shell(&script)));
+    unread.wait_until_full();
+    let text = loop {
+        match std::fs::read_to_string(&pids) {
+            Ok(text) => break text,
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    for pid in text.split_whitespace() {
+        assert!(Command::new("kill").args(["-s", "KILL", pid]).status().unwrap().success());
+        // The head has heard of the one before the other.
+        thread::sleep(Duration::from_millis(200));
+    }
+    let mut text = Vec::new();
+    unread.out.read_to_end(&mut text).unwrap();
+    let code = unread.code();
+    let said = unread.errors();
+    assert_eq!(code, 137, "{said}");
+    assert!(said.contains("rank 1 of 2") && !said.contains(NOT_READ), "{said}");
 }
 
 #[test]

@@ -380,9 +380,9 @@ impl Run {
             return Ok(());
         }
         let has_started = self.nodes.has_started_on(node);
-        let (lost, numbers): (Vec<(u32, u32)>, Vec<u32>) =
-            self.nodes.note_loss(node).into_iter().unzip();
-        for number in numbers {
+        let lost = self.nodes.note_loss(node);
+        // The end of a rank may have arrived, and that of its output not.
+        for number in self.nodes.numbers_of_node(node) {
             Stream::BOTH.into_iter().for_each(|stream| self.io.outputs.end_remote(stream, number));
         }
         if self.input.terminal.as_ref().is_some_and(|terminal| terminal.is_on(node)) {

@@ -206,16 +206,25 @@ impl NodeTable {
         Some(number)
     }
 
-    /// Records the loss of a node: its ranks do not run any more. Returns them, and their process numbers.
-    pub(super) fn note_loss(&mut self, node: NodeId) -> Vec<((u32, u32), u32)> {
+    /// Process numbers of all ranks that were started on a node, those that have ended included.
+    pub(super) fn numbers_of_node(&self, node: NodeId) -> Vec<u32> {
+        let ranks = |job| {
+            let ranks = self.on(node, job).map(|of| of.ranks.clone()).unwrap_or_default();
+            ranks.iter().filter_map(|rank| self.number_on(node, (job, rank))).collect::<Vec<_>>()
+        };
+        (0..self.job_count()).flat_map(ranks).collect()
+    }
+
+    /// Records the loss of a node: its ranks do not run any more. Returns those that did.
+    pub(super) fn note_loss(&mut self, node: NodeId) -> Vec<(u32, u32)> {
         let Some(state) = self.get_mut(node) else { return Vec::new() };
         state.is_lost = true;
         let mut lost = Vec::new();
         for job in 0..self.job_count() {
             let ranks = self.on(node, job).map(|of| of.ranks.clone()).unwrap_or_default();
             lost.extend(ranks.iter().filter_map(|rank| {
-                let number = self.note_end(node, (job, rank))?;
-                Some(((job, rank), number))
+                self.note_end(node, (job, rank))?;
+                Some((job, rank))
             }));
         }
         lost
@@ -452,7 +461,9 @@ mod tests {
         assert_eq!(table.note_end(first, (0, 0)), None, "it has ended");
         let ranks = |all: &[u32]| all.iter().copied().collect::<Ranks>();
         assert_eq!((table.all_running(0), table.all_ended(0)), (ranks(&[1, 2]), ranks(&[0])));
-        assert_eq!(table.note_loss(first), [((0, 2), 2)]);
+        // What the node has not sent of the output of either is lost.
+        assert_eq!(table.numbers_of_node(first), [1, 2]);
+        assert_eq!(table.note_loss(first), [(0, 2)]);
         assert_eq!((table.all_running(0), table.all_ended(0)), (ranks(&[1]), ranks(&[0, 2])));
         assert_eq!(table.running_count(), 1);
     }
@@ -473,7 +484,7 @@ mod tests {
         assert!(!table.has_job_ended(1) && table.set_undone(1) && !table.set_undone(1));
         assert!(table.has_job_ended(1) && !table.have_started());
         assert_eq!(table.remaining_count(), 3, "those of the first job");
-        assert_eq!(table.note_loss(first), [((0, 0), 0)]);
+        assert_eq!(table.note_loss(first), [(0, 0)]);
     }
 
     #[test]

@@ -315,7 +315,9 @@ fn options_that_describe_this_launcher_change_nothing() {
                 line = format!("{line} {name}");
             }
             let values = if needs_value { value_of(name) } else { &[] };
-            values.iter().for_each(|value| line = format!("{line} {value}"));
+            for value in values {
+                line = format!("{line} {value}");
+            }
         }
         let ran = run(&mut ours(&directory, &format!("{line} -n 2 echo x"))).exits_with(0);
         assert_eq!((&*ran.out, &*ran.err), ("x\nx\n", ""), "{line}");

@@ -116,8 +116,16 @@ struct CoreKind {
 /// Caches of each package.
 struct Cache {
     facts: CacheFacts,
-    /// Number of cores that share one, and the kind they are of; `None` for the whole package.
-    shared_by: Option<(u32, usize)>,
+    /// Cores that share one; `None` for the whole package.
+    shared_by: Option<CacheShare>,
+}
+
+/// Cores that share a cache.
+struct CacheShare {
+    /// Number of the cores.
+    cores: usize,
+    /// Kind of the cores.
+    kind: usize,
 }
 
 /// Memory domains of one line.
@@ -250,7 +258,8 @@ impl Description {
         };
         let cores = words.number("cores", 0)?;
         let kind = self.kinds.len().saturating_sub(1);
-        Ok(Cache { facts, shared_by: (cores > 0).then_some((cores, kind)) })
+        let shared_by = (cores > 0).then_some(CacheShare { cores, kind });
+        Ok(Cache { facts, shared_by })
     }
 
     fn hardware(self) -> Result<NodeHardware, String> {
@@ -271,14 +280,14 @@ impl Description {
             });
             for cache in &self.caches {
                 let kind = GroupKind::Cache(cache.facts);
-                let Some((shared_by, core_kind)) = cache.shared_by else {
+                let Some(share) = &cache.shared_by else {
                     let processors = processors.clone();
                     groups.push(Group { kind, number: None, processors });
                     continue;
                 };
                 let of_kind: Vec<&Core> =
-                    own.iter().filter(|core| core.kind == core_kind).copied().collect();
-                let shares = of_kind.chunks(usize::try_from(shared_by).unwrap_or(usize::MAX));
+                    own.iter().filter(|core| core.kind == share.kind).copied().collect();
+                let shares = of_kind.chunks(share.cores);
                 groups.extend(shares.map(|cores| Group {
                     kind,
                     number: None,

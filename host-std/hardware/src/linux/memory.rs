@@ -131,7 +131,7 @@ const fn kind(is_faster: bool) -> MemoryKind {
 }
 
 /// Bytes of memory by the text of a file `meminfo`, of the machine or of a domain.
-pub(super) fn memory_total(text: &str) -> Option<u64> {
+pub fn memory_total(text: &str) -> Option<u64> {
     let (_, total) = text.lines().find_map(|line| line.split_once("MemTotal:"))?;
     total.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }

@@ -10,6 +10,7 @@ mod memory;
 mod processors;
 
 pub use access::{Allowed, LeftOut};
+pub use memory::memory_total;
 
 use crate::model::NodeHardware;
 use crate::processor_set::ProcessorSet;

@@ -4,6 +4,7 @@ use super::binding;
 use super::processors::{ROOT, numa_nodes};
 use pmi_host_base::ranges::Ranks;
 use pmi_host_base::system_file;
+use pmi_host_hardware::linux::memory_total;
 use pmi_nodes::resources::NodeResources;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -71,12 +72,6 @@ fn memory(root: &Path) -> Option<u64> {
         least = least.into_iter().chain(limits).min();
     }
     least
-}
-
-/// Bytes of memory by the text of a file `meminfo`, of the machine or of a memory domain.
-fn memory_total(text: &str) -> Option<u64> {
-    let (_, total) = text.lines().find_map(|line| line.split_once("MemTotal:"))?;
-    total.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// A control group that accounts for memory.

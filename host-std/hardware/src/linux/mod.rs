@@ -27,7 +27,7 @@ pub struct Wanted {
     pub numbers: bool,
     /// Name of the machine, and kinds of cores: a file more for each core on machines that tell of them.
     pub kinds: bool,
-    /// Caches: mostly 16 files for each core, or 20 with those of instructions.
+    /// Caches: mostly 20 files for a core of each kind in each package, and two for each cache of some cores.
     pub caches: Caches,
     /// Memory domains.
     pub memory: Memories,

@@ -3,6 +3,7 @@
 use crate::device::Device;
 use crate::processor_set::ProcessorSet;
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 
 /// Hardware of a node, as far as it may be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -154,14 +155,17 @@ impl NodeHardware {
         let is_shared = |memory: &&Memory, near: &ProcessorSet| {
             memory.kind == MemoryKind::Main && near.is_subset(&memory.near)
         };
+        // Many devices are near the same processors.
+        let mut known: HashMap<ProcessorSet, Option<u32>> = HashMap::new();
         for device in &mut self.devices {
             device.near = device.near.and(&self.processors);
             if device.near.is_empty() {
                 device.near.clone_from(&self.processors);
             }
-            let near = &device.near;
-            let shared = self.memories.iter().filter(|memory| is_shared(memory, near));
-            device.memory = shared.min_by_key(|memory| memory.near.len()).map(|one| one.number);
+            device.memory = *known.entry(device.near.clone()).or_insert_with_key(|near| {
+                let shared = self.memories.iter().filter(|memory| is_shared(memory, near));
+                shared.min_by_key(|memory| memory.near.len()).map(|memory| memory.number)
+            });
             if device.memory.is_none() && device.near == self.processors {
                 device.near = ProcessorSet::default();
             }
@@ -173,16 +177,27 @@ impl NodeHardware {
         self
     }
 
-    /// Processors of a domain as Linux counts them: each belongs to the smallest domain of main memory near
-    /// it.
+    /// The memory domain of each processor as Linux counts them, by number: the smallest domain of main memory
+    /// near it.
+    pub fn owners(&self) -> BTreeMap<u32, u32> {
+        let mut main: Vec<&Memory> =
+            self.memories.iter().filter(|memory| memory.kind == MemoryKind::Main).collect();
+        main.sort_by_key(|memory| memory.near.len());
+        let mut owners = BTreeMap::new();
+        for memory in main {
+            for processor in memory.near.iter() {
+                owners.entry(*processor).or_insert(memory.number);
+            }
+        }
+        owners
+    }
+
+    /// Processors of a domain as Linux counts them: those that it [owns](Self::owners).
     #[must_use]
     pub fn own_processors(&self, memory: &Memory) -> ProcessorSet {
-        let owner = |processor: &u32| {
-            let main = self.memories.iter().filter(|memory| memory.kind == MemoryKind::Main);
-            let near = main.filter(|memory| memory.near.contains(processor));
-            near.min_by_key(|memory| memory.near.len()).map(|memory| memory.number)
-        };
-        memory.near.iter().copied().filter(|one| owner(one) == Some(memory.number)).collect()
+        let owners = self.owners();
+        let is_own = |processor: &u32| owners.get(processor) == Some(&memory.number);
+        memory.near.iter().copied().filter(is_own).collect()
     }
 
     /// Sets of processors of one kind of groups, in their order.

@@ -74,7 +74,10 @@ impl Tree<'_> {
         set: &ProcessorSet,
     ) -> io::Result<()> {
         self.file(list, set)?;
-        self.file(mask, set.mask().replace("0x", ""))
+        // The kernel writes all digits.
+        let words = set.mask().replace("0x", "");
+        let words = words.split(',').map(|word| format!("{word:0>8}"));
+        self.file(mask, words.collect::<Vec<_>>().join(","))
     }
 
     fn processors(&self) -> io::Result<()> {

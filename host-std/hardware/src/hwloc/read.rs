@@ -2,7 +2,7 @@
 
 use super::{HwlocError, HwlocReason, ObjectLabel, limits};
 use crate::device::{
-    Device, DeviceKind, DevicePart, Fabric, GpuMaker, PartKind, PciAddress, PciFacts,
+    Device, DeviceKind, DevicePart, Fabric, GpuMaker, OsKind, PartKind, PciAddress, PciFacts,
 };
 use crate::model::{
     CacheContent, CacheFacts, CoreFacts, Group, GroupKind, Memory, MemoryKind, NodeHardware,
@@ -131,7 +131,7 @@ enum ObjectKind {
 /// A device by the name that the system, or a library, has for it.
 #[derive(Clone, Default)]
 struct OsDevice {
-    kind: u32,
+    kind: Option<OsKind>,
     name: String,
     subtype: String,
     uuid: Option<String>,
@@ -593,15 +593,17 @@ impl Object {
 impl OsDevice {
     /// Place among the names of a device: the one by which verbs know a card is the most telling.
     fn rank(&self) -> bool {
-        self.kind != VERBS
+        self.kind != Some(OsKind::Verbs)
     }
 
     /// Kind of a device without a place on the PCI bus.
     fn kind_alone(&self) -> Option<DeviceKind> {
-        match self.kind {
-            BLOCK => Some(DeviceKind::Storage),
-            NETWORK | VERBS => Some(DeviceKind::Network(Fabric::of_names([self.name.as_str()]))),
-            GPU | COPROCESSOR => {
+        match self.kind? {
+            OsKind::Block => Some(DeviceKind::Storage),
+            OsKind::Link | OsKind::Verbs => {
+                Some(DeviceKind::Network(Fabric::of_names([self.name.as_str()])))
+            }
+            OsKind::Gpu | OsKind::Coprocessor => {
                 let maker = match self.subtype.as_str() {
                     "CUDA" | "NVML" => GpuMaker::Nvidia,
                     "RSMI" => GpuMaker::Amd,
@@ -610,7 +612,6 @@ impl OsDevice {
                 };
                 Some(DeviceKind::Gpu(maker))
             }
-            _ => None,
         }
     }
 
@@ -689,10 +690,9 @@ impl<'a> Attributes<'a> {
             }
             "PCIDev" => ObjectKind::Pci(self.pci().map_err(missing)?),
             "OSDev" => ObjectKind::OsDevice(OsDevice {
-                kind: self
-                    .number("osdev_type")
-                    .and_then(|kind| u32::try_from(kind).ok())
-                    .ok_or_else(|| missing("osdev_type"))?,
+                kind: OsKind::of_number(
+                    self.number("osdev_type").ok_or_else(|| missing("osdev_type"))?,
+                ),
                 name: self.text("name").unwrap_or_default().to_owned(),
                 subtype: self.text("subtype").unwrap_or_default().to_owned(),
                 ..OsDevice::default()
@@ -775,13 +775,6 @@ fn shown(text: &str) -> String {
 fn plain(text: &str) -> String {
     text.chars().filter(|one| !one.is_control()).take(NAME_CHARS).collect()
 }
-
-/// Types of devices of the system.
-pub(super) const BLOCK: u32 = 0;
-pub(super) const GPU: u32 = 1;
-pub(super) const NETWORK: u32 = 2;
-pub(super) const VERBS: u32 = 3;
-pub(super) const COPROCESSOR: u32 = 5;
 
 /// Parts of devices, which hwloc does not list but for tiles: they are devices inside the device, named
 /// `PART.NUMBER`, of these subtypes.

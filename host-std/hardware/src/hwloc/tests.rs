@@ -6,6 +6,7 @@ use crate::described::{MACHINES, machines, tree_parent, write_tree};
 use crate::device::{DeviceKind, Fabric, GpuMaker};
 use crate::model::{GroupKind, MemoryKind, NodeHardware};
 use proptest::prelude::*;
+use quick_xml::events::Event;
 use std::path::Path;
 use std::process::Command;
 
@@ -91,11 +92,9 @@ fn objects(hardware: &NodeHardware) -> Objects {
     [packages, cores, processors, hardware.memories.len(), on_bus]
 }
 
-/// The same as hwloc counts them; `None` if it is not installed.
-fn objects_of_lstopo(format: &str, input: &Path) -> Option<Objects> {
-    let mut lstopo = Command::new("lstopo-no-graphics");
-    lstopo.args(["--if", format, "--of", "console", "-s", "-i"]).arg(input);
-    let Ok(output) = lstopo.output() else {
+/// Output of `lstopo`; `None` if it is not installed.
+fn lstopo(words: &[&str], input: &Path) -> Option<String> {
+    let Ok(output) = Command::new("lstopo-no-graphics").args(words).arg(input).output() else {
         assert!(std::env::var_os("CI").is_none(), "Debian's package hwloc-nox is missing");
         eprintln!("skipped: lstopo-no-graphics of Debian's package hwloc-nox is not here");
         return None;
@@ -103,6 +102,12 @@ fn objects_of_lstopo(format: &str, input: &Path) -> Option<Objects> {
     let [text, errors] =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(output.status.success() && errors.is_empty(), "{errors}");
+    Some(text)
+}
+
+/// The same as hwloc counts them; `None` if it is not installed.
+fn objects_of_lstopo(format: &str, input: &Path) -> Option<Objects> {
+    let text = lstopo(&["--if", format, "--of", "console", "-s", "-i"], input)?;
     // As ` depth 1:    2 Package (type #1)`, or `Special depth -3:  2 NUMANode (type #13)`.
     let number = |name: &str| {
         let counts = text.lines().filter_map(|line| line.split_once(':')?.1.split_once('('));
@@ -134,6 +139,50 @@ fn hwloc_finds_the_hardware_in_files_of_linux() {
         hardware.memories.retain(|memory| memory.kind != MemoryKind::OfGpu);
         let Some(counted) = objects_of_lstopo("fsroot", directory.path()) else { return };
         assert_eq!(counted, objects(&hardware), "{name}");
+    }
+}
+
+/// Each memory domain by its number, with the type and the processors of the object at which it hangs.
+fn places_of_memories(text: &str) -> Vec<String> {
+    let mut reader = quick_xml::Reader::from_str(text);
+    let (mut open, mut found) = (Vec::new(), Vec::new());
+    loop {
+        let event = reader.read_event().unwrap();
+        let (Event::Start(tag) | Event::Empty(tag)) = &event else {
+            match event {
+                Event::End(_) => drop(open.pop()),
+                Event::Eof => break,
+                _ => (),
+            }
+            continue;
+        };
+        let value = |name: &str| {
+            let attribute = tag.try_get_attribute(name).unwrap();
+            attribute.map_or(String::new(), |attribute| attribute.value.to_string())
+        };
+        let label = format!("{} {}", value("type"), value("cpuset"));
+        if tag.name().as_ref() == "object" && label.starts_with("NUMANode") {
+            found.push(format!("{} at {}", value("os_index"), open.last().unwrap()));
+        }
+        if matches!(event, Event::Start(_)) {
+            open.push(label);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn memory_hangs_where_hwloc_hangs_it() {
+    for (name, mut hardware) in machines() {
+        let directory = tempfile::tempdir_in(tree_parent()).unwrap();
+        write_tree(&hardware, directory.path()).unwrap();
+        hardware.memories.retain(|memory| memory.kind != MemoryKind::OfGpu);
+        let Some(text) = lstopo(&["--if", "fsroot", "--of", "xml", "-i"], directory.path()) else {
+            return;
+        };
+        let own = places_of_memories(&hardware.hwloc(HwlocVersion::V2));
+        assert_eq!(own, places_of_memories(&text), "{name}");
     }
 }
 

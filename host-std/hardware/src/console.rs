@@ -1,9 +1,9 @@
 //! The model as text for people, in the form of `lstopo`: objects inside each other, with their numbers in
 //! the order of the tree (`L#`) and in the system (`P#`), memory and devices below what they are near.
 
-use crate::device::{Device, DevicePart, PartKind, PciFacts};
+use crate::device::{Device, DevicePart, LinkKind, PartKind, PciFacts};
 use crate::hwloc::HwlocVersion;
-use crate::model::{CacheContent, GroupKind, Memory, MemoryKind, NodeHardware};
+use crate::model::{CacheContent, GroupKind, LinkedDevices, Memory, MemoryKind, NodeHardware};
 use crate::tree::{Region, RegionKind};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,6 +15,7 @@ impl NodeHardware {
         let sizes = self.memories.iter().filter_map(|memory| memory.bytes);
         let mut console = Console { text: String::new(), counts: BTreeMap::new() };
         console.object(&root, 0, sizes.fold(0, u64::saturating_add));
+        console.links(self);
         console.text
     }
 }
@@ -154,6 +155,27 @@ impl Console {
         };
         let uuid = part.uuid.as_ref().map(|uuid| format!(" ({uuid})")).unwrap_or_default();
         let _ = writeln!(self.text, "{kind} {}{uuid}", part.number);
+    }
+
+    /// Links of each GPU with the ones after it: the others were said there.
+    fn links(&mut self, hardware: &NodeHardware) {
+        let mut first = None;
+        for LinkedDevices { devices: [one, other], kind } in hardware.device_links() {
+            let (name, facts) = match kind {
+                LinkKind::NvLink { count } => ("NVLink", format!("x{count}")),
+                LinkKind::Xgmi { weight } => ("xGMI", format!("weight {weight}")),
+            };
+            let start = Some((one.name(), name));
+            if first != start {
+                let end = if first.is_some() { "\n" } else { "" };
+                let _ = write!(self.text, "{end}{name} \"{}\":", one.name());
+                first = start;
+            }
+            let _ = write!(self.text, " \"{}\" ({facts})", other.name());
+        }
+        if first.is_some() {
+            self.text.push('\n');
+        }
     }
 
     fn indent(&mut self, depth: usize) {

@@ -156,6 +156,37 @@ pub enum PartKind {
     Partition,
 }
 
+/// Link between two GPUs beside the PCI bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceLink {
+    /// Addresses of the GPUs, the smaller one first.
+    pub ends: [PciAddress; 2],
+    /// Kind of the link.
+    pub kind: LinkKind,
+}
+
+/// Kind of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkKind {
+    /// NVLink, also by a switch.
+    NvLink {
+        /// Number of links side by side.
+        count: u32,
+    },
+    /// xGMI of AMD, also over other GPUs.
+    Xgmi {
+        /// Cost as the driver states it: 15 for each GPU to the next one.
+        weight: u32,
+    },
+}
+
+impl DeviceLink {
+    /// A link between two GPUs in any order.
+    pub fn new(one: PciAddress, other: PciAddress, kind: LinkKind) -> Self {
+        Self { ends: [one.min(other), one.max(other)], kind }
+    }
+}
+
 /// Place of a device on the PCI bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PciFacts {

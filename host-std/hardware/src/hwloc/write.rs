@@ -1,6 +1,7 @@
 //! Writer of the XML.
 
 use super::HwlocVersion;
+use super::links::MatrixKind;
 use super::read::PARTS;
 use crate::device::{Device, DeviceKind, GpuMaker, OsKind, PciAddress};
 use crate::model::{CacheContent, CacheFacts, Group, GroupKind, Memory, MemoryKind, NodeHardware};
@@ -18,7 +19,7 @@ impl NodeHardware {
     pub fn hwloc(&self, version: HwlocVersion) -> String {
         let hardware = &self.restricted(&self.processors).in_order();
         let xml = Writer::new_with_indent(Vec::new(), b' ', 2);
-        let mut document = Document { xml, version, hardware, objects: 0 };
+        let mut document = Document { xml, version, hardware, objects: 0, on_bus: BTreeMap::new() };
         // Memory takes every byte.
         let _ = document.write();
         String::from_utf8(document.xml.into_inner()).unwrap_or_default()
@@ -30,6 +31,8 @@ struct Document<'a> {
     version: HwlocVersion,
     hardware: &'a NodeHardware,
     objects: u64,
+    /// Objects of functions on the PCI bus, by number.
+    on_bus: BTreeMap<PciAddress, u64>,
 }
 
 type Attributes = Vec<(&'static str, String)>;
@@ -46,6 +49,11 @@ impl<'a> Document<'a> {
         self.element("topology", version, |document| {
             let machine = Region::machine(document.hardware, document.version);
             document.region(&machine)?;
+            if document.version == HwlocVersion::V1 {
+                return Ok(());
+            }
+            document.links(MatrixKind::NvLink)?;
+            document.links(MatrixKind::Xgmi)?;
             document.kinds()
         })
     }
@@ -267,7 +275,10 @@ impl<'a> Document<'a> {
                 ),
                 ("pci_link_speed", "0.000000".into()),
             ];
-            self.object("PCIDev", attributes, |document| document.os_devices(device))?;
+            self.object("PCIDev", attributes, |document| {
+                document.on_bus.insert(pci.address, document.objects);
+                document.os_devices(device)
+            })?;
         }
         for (bridge, below) in inner {
             let attributes = vec![
@@ -332,6 +343,46 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
+    /// Writes the links of a kind as a matrix of the devices that have some. hwloc 1 knows none.
+    fn links(&mut self, kind: MatrixKind) -> io::Result<()> {
+        let links = self.hardware.links.iter();
+        let values = links.filter_map(|link| Some((link.ends, kind.value(link.kind)?)));
+        let values: BTreeMap<[PciAddress; 2], u64> = values.collect();
+        let mut ends: Vec<PciAddress> = values.keys().copied().flatten().collect();
+        ends.sort_unstable();
+        ends.dedup();
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let indexes = ends.iter().filter_map(|end| self.on_bus.get(end).copied()).collect();
+        let value = |one: &PciAddress, other: &PciAddress| {
+            let pair = [*one.min(other), *one.max(other)];
+            values.get(&pair).copied().unwrap_or(0)
+        };
+        let cells = ends.iter().flat_map(|one| ends.iter().map(move |other| value(one, other)));
+        let cells: Vec<u64> = cells.collect();
+        let attributes = vec![
+            ("type", "PCIDev".into()),
+            ("nbobjs", ends.len().to_string()),
+            ("kind", kind.number().to_string()),
+            ("name", kind.name().into()),
+            ("indexing", "gp".into()),
+        ];
+        self.element("distances2", attributes, |document| {
+            document.numbers("indexes", indexes)?;
+            document.numbers("u64values", cells)
+        })
+    }
+
+    /// Writes numbers, and the length of their text.
+    fn numbers(&mut self, name: &'static str, numbers: Vec<u64>) -> io::Result<()> {
+        let text: String = numbers.iter().map(|number| format!("{number} ")).collect();
+        let length = vec![("length", text.len().to_string())];
+        self.element(name, length, |document| {
+            document.xml.write_event(Event::Text(BytesText::from_escaped(text)))
+        })
+    }
+
     /// Kinds of cores, which hwloc 1 does not know.
     fn kinds(&mut self) -> io::Result<()> {
         let mut kinds: BTreeMap<u8, ProcessorSet> = BTreeMap::new();
@@ -340,7 +391,7 @@ impl<'a> Document<'a> {
                 kinds.entry(facts.efficiency).or_default().extend(&group.processors);
             }
         }
-        if self.version == HwlocVersion::V1 || kinds.len() < 2 {
+        if kinds.len() < 2 {
             return Ok(());
         }
         for (efficiency, processors) in kinds {

@@ -490,6 +490,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 mod tests {
     use super::*;
     use crate::device::GpuMaker;
+    use crate::memory_first::{RankPlace, RanksToPlace, place};
 
     #[test]
     fn machines_have_what_their_documents_say() {
@@ -517,6 +518,29 @@ mod tests {
             (name, [packages, cores, processors, hardware.memories.len(), gpus, others])
         });
         assert_eq!(counted.collect::<Vec<_>>(), known);
+    }
+
+    /// Cases that mpibind's own tests have for a node of this kind, without its description.
+    #[test]
+    fn lassen_is_mapped_as_by_mpibind() {
+        let (_, lassen) = machines().find(|(name, _)| *name == "lassen").unwrap();
+        let mapped = |ranks, threads, hardware_threads| {
+            let wanted = RanksToPlace { ranks, threads, hardware_threads, is_near_gpus: true };
+            let shown = |place: RankPlace| {
+                let gpus: Vec<String> = place.gpus.iter().map(usize::to_string).collect();
+                format!("{}:{}:{}", place.threads, place.processors, gpus.join(","))
+            };
+            place(&lassen, wanted).into_iter().map(shown).collect::<Vec<_>>()
+        };
+        assert_eq!(mapped(1, None, None), ["160:8-87,96-175:0,1,2,3"]);
+        // The first thread of each core.
+        let cores = |first: u32| (first..first + 80).step_by(4).collect::<ProcessorSet>();
+        let halves = [format!("20:{}:0,1", cores(8)), format!("20:{}:2,3", cores(96))];
+        assert_eq!(mapped(2, None, None), halves);
+        let each = (8..88).chain(96..176).step_by(4).zip(0..);
+        let each: Vec<String> =
+            each.map(|(processor, rank)| format!("1:{processor}:{}", rank / 10)).collect();
+        assert_eq!(mapped(40, None, None), each);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::device::{DeviceKind, DeviceLink, Fabric, GpuMaker, LinkKind};
 use crate::model::{GroupKind, MemoryKind, NodeHardware};
 use proptest::prelude::*;
 use quick_xml::events::Event;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::Command;
 
@@ -45,7 +46,8 @@ fn counts(hardware: &NodeHardware) -> Counts {
 fn real_machines_are_read() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/topologies");
     if !directory.is_dir() {
-        eprintln!("skipped: {} is not here", directory.display());
+        // Past the harness, which keeps what tests print that pass.
+        let _ = writeln!(io::stderr(), "skipped: {} is not here", directory.display());
         return;
     }
     use Fabric::{Efa, InfiniBand, OmniPath, Slingshot};

@@ -2,16 +2,15 @@
 //! the order of the tree (`L#`) and in the system (`P#`), memory and devices below what they are near.
 
 use crate::device::{Device, DevicePart, LinkKind, PartKind, PciFacts};
-use crate::hwloc::HwlocVersion;
 use crate::model::{CacheContent, GroupKind, LinkedDevices, Memory, MemoryKind, NodeHardware};
-use crate::tree::{Region, RegionKind};
+use crate::tree::{MemoryObjects, Region, RegionKind};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 impl NodeHardware {
     /// The hardware as text, a line for each object, or for several where each has only the next one inside.
     pub fn console(&self) -> String {
-        let root = Region::machine(self, HwlocVersion::V2);
+        let root = Region::machine(self, MemoryObjects::Beside);
         let sizes = self.memories.iter().filter_map(|memory| memory.bytes);
         let mut console = Console { text: String::new(), counts: BTreeMap::new() };
         console.object(&root, 0, sizes.fold(0, u64::saturating_add));
@@ -61,7 +60,7 @@ impl Console {
             RegionKind::Processor(number) => {
                 return self.numbered("PU") + &format!(" (P#{number})");
             }
-            // Only in XML of version 1.
+            // Memory is beside objects.
             RegionKind::Memory(_) => return String::new(),
             RegionKind::Group(group) => group,
         };

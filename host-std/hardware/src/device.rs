@@ -311,7 +311,7 @@ impl fmt::Display for OsKind {
 }
 
 /// Beginnings of the names of network cards for verbs, and of Slingshot's.
-const OF_VERBS: [&str; 7] = ["cxi", "mlx4_", "mlx5_", "hfi1_", "rdmap", "irdma", "bnxt_re"];
+const OF_VERBS: [&str; 8] = ["cxi", "mlx4_", "mlx5_", "hfi1_", "rdmap", "irdma", "roce", "bnxt_re"];
 /// Beginnings of the names of GPUs in libraries.
 const OF_LIBRARIES: [&str; 4] = ["cuda", "opencl", "ze", "hip"];
 

@@ -195,8 +195,8 @@ impl NodeHardware {
         self
     }
 
-    /// The memory domain of each processor as Linux counts them, by number: the smallest domain of main memory
-    /// near it.
+    /// The memory domain of each processor as Linux counts them, by number: the smallest domain of main
+    /// memory near it.
     pub fn owners(&self) -> BTreeMap<u32, u32> {
         let mut main: Vec<&Memory> =
             self.memories.iter().filter(|memory| memory.kind == MemoryKind::Main).collect();

@@ -49,8 +49,8 @@ pub struct JoinedGpus {
     pub count: u32,
 }
 
-/// Pairs of GPUs that NVLink joins, each in both orders, from the output of `nvidia-smi topo -m`: a table with a
-/// row and a column for each GPU, where `NV18` stands for 18 links.
+/// Pairs of GPUs that NVLink joins, each in both orders, from the output of `nvidia-smi topo -m`: a table
+/// with a row and a column for each GPU, where `NV18` stands for 18 links.
 pub fn joined(text: &str) -> Vec<JoinedGpus> {
     let gpu = |word: &str| word.strip_prefix("GPU")?.parse::<u32>().ok();
     let mut columns: Vec<u32> = Vec::new();

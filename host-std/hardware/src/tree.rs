@@ -1,12 +1,20 @@
-//! The hardware as a tree, as hwloc draws it: objects with processors inside each other, memory and devices at
-//! the objects that they are near.
+//! The hardware as a tree, as hwloc draws it: objects with processors inside each other, memory and devices
+//! at the objects that they are near.
 
 use crate::device::Device;
-use crate::hwloc::HwlocVersion;
 use crate::model::{Group, Memory, NodeHardware};
 use crate::processor_set::ProcessorSet;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+
+/// Where memory domains are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryObjects {
+    /// At the objects that they are near, as in hwloc 2.
+    Beside,
+    /// Between the machine and their own processors, as in hwloc 1.
+    Between,
+}
 
 /// An object with processors, and what is inside.
 pub(crate) struct Region<'a> {
@@ -24,7 +32,7 @@ pub(crate) enum RegionKind<'a> {
     Machine,
     /// Processors that only memory or devices have in common.
     Unnamed,
-    /// A domain between the machine and its processors, in version 1.
+    /// A domain between the machine and its processors.
     Memory(&'a Memory),
     Group(&'a Group),
     Processor(u32),
@@ -36,11 +44,13 @@ impl<'a> Region<'a> {
     }
 
     /// The tree of hardware in its order. Groups that cross other groups are left out.
-    pub(crate) fn machine(hardware: &'a NodeHardware, version: HwlocVersion) -> Self {
+    pub(crate) fn machine(hardware: &'a NodeHardware, objects: MemoryObjects) -> Self {
         let owners = hardware.owners();
         let is_region = |memory: &Memory| {
             let is_own = |processor| owners.get(processor) == Some(&memory.number);
-            version == HwlocVersion::V1 && !memory.near.is_empty() && memory.near.iter().all(is_own)
+            objects == MemoryObjects::Between
+                && !memory.near.is_empty()
+                && memory.near.iter().all(is_own)
         };
         let (between, beside): (Vec<&Memory>, Vec<&Memory>) =
             hardware.memories.iter().partition(|memory| is_region(memory));
@@ -50,7 +60,7 @@ impl<'a> Region<'a> {
         let groups =
             groups.map(|group| Region::new(RegionKind::Group(group), group.processors.clone()));
         let mut regions: Vec<Region<'a>> = between.chain(groups).collect();
-        regions.extend(unnamed(hardware, &regions, &beside, version));
+        regions.extend(unnamed(hardware, &regions, &beside, objects));
         // Those of the same processors keep the order of the model.
         regions.sort_by_key(|region| {
             let rank = match region.kind {
@@ -69,9 +79,9 @@ impl<'a> Region<'a> {
             forest.insert(Region::new(RegionKind::Processor(*processor), alone));
         }
         for memory in beside {
-            let place = match version {
-                HwlocVersion::V1 => forest.around(&memory.near),
-                HwlocVersion::V2 => forest.below_machine(&memory.near),
+            let place = match objects {
+                MemoryObjects::Between => forest.around(&memory.near),
+                MemoryObjects::Beside => forest.below_machine(&memory.near),
             };
             forest.regions[place].memories.push(memory);
         }
@@ -88,13 +98,13 @@ fn unnamed<'a>(
     hardware: &NodeHardware,
     regions: &[Region<'a>],
     memories: &[&Memory],
-    version: HwlocVersion,
+    objects: MemoryObjects,
 ) -> Vec<Region<'a>> {
     let named: HashSet<&ProcessorSet> = regions.iter().map(|region| &region.processors).collect();
     let mut unnamed: HashSet<&ProcessorSet> = HashSet::new();
     let mut all = Vec::new();
-    // What is near the processors of a domain as well must be beside the domain in version 1.
-    let memories = memories.iter().map(|memory| (&memory.near, version == HwlocVersion::V1));
+    // What is near the processors of a domain between others as well must be beside the domain.
+    let memories = memories.iter().map(|memory| (&memory.near, objects == MemoryObjects::Between));
     let devices = hardware.devices.iter().map(|device| (&device.near, false));
     for (near, is_around_memory) in memories.chain(devices) {
         let is_new = is_around_memory || !named.contains(near);
@@ -149,8 +159,8 @@ impl<'a> Nesting<'a> {
         self.regions.push(region);
     }
 
-    /// The outermost region of exactly these processors, else the innermost one that has them all; the machine
-    /// for no processors.
+    /// The outermost region of exactly these processors, else the innermost one that has them all; the
+    /// machine for no processors.
     fn around(&self, processors: &ProcessorSet) -> usize {
         if self.regions[0].processors == *processors {
             return 0;
@@ -158,8 +168,8 @@ impl<'a> Nesting<'a> {
         self.below_machine(processors)
     }
 
-    /// The same, where the machine is the last choice: hwloc 2 hangs memory at a package, although the package
-    /// is the whole machine.
+    /// The same, where the machine is the last choice: hwloc 2 hangs memory at a package, although the
+    /// package is the whole machine.
     fn below_machine(&self, processors: &ProcessorSet) -> usize {
         if let Some(exact) = self.exact.get(processors) {
             return *exact;
@@ -233,8 +243,9 @@ mod tests {
             ..NodeHardware::default()
         }
         .in_order();
-        let tree = Region::machine(&hardware, HwlocVersion::V2);
-        // Larger ones come first: the region of memory 2 crosses the first core, and the second one the third.
+        let tree = Region::machine(&hardware, MemoryObjects::Beside);
+        // Larger ones come first: the region of memory 2 crosses the first core, and the second core the
+        // third one.
         let expected = "0-3 (0-3 m0 (0) (1-3 m1 m2 (1-2 (1) (2 m3 (2))) (3)))";
         assert_eq!(shown(&tree), expected);
     }
@@ -244,7 +255,7 @@ mod tests {
         let memories = vec![memory(0, "0")];
         let hardware =
             NodeHardware { processors: set("0"), memories, ..NodeHardware::default() }.in_order();
-        assert_eq!(shown(&Region::machine(&hardware, HwlocVersion::V2)), "0 m0 (0)");
+        assert_eq!(shown(&Region::machine(&hardware, MemoryObjects::Beside)), "0 m0 (0)");
     }
 
     /// The number of pairs of these objects is 2 to the power of 33, which takes hours.
@@ -257,7 +268,7 @@ mod tests {
         let mut groups: Vec<Group> = pairs.map(|pair| group(core, pair)).collect();
         groups.push(group(GroupKind::Package, processors.clone()));
         let hardware = NodeHardware { processors, groups, ..NodeHardware::default() }.in_order();
-        let tree = Region::machine(&hardware, HwlocVersion::V2);
+        let tree = Region::machine(&hardware, MemoryObjects::Beside);
         assert_eq!(tree.inside[0].inside.len(), 1 << 15);
         assert_eq!(hardware.console().lines().count(), 1 + (1 << 15) + (1 << 16));
     }

@@ -52,10 +52,11 @@ impl MatrixKind {
         match self {
             Self::NvLink => Some(LinkKind::NvLink { count: number(value)? }),
             Self::NvLinkBandwidth => {
-                // hwloc states 25 GB/s for a link, and 20 GB/s for one of the first generation, of which no GPU
-                // has five.
-                let of = [25_000, 20_000].into_iter().find(|one| value % one == 0)?;
-                Some(LinkKind::NvLink { count: number(value / of)? })
+                // hwloc states 25 GB/s for a link, and 20 GB/s for one of the first generation, of which no
+                // GPU has five.
+                let of_link =
+                    [25_000, 20_000].into_iter().find(|one| value.is_multiple_of(*one))?;
+                Some(LinkKind::NvLink { count: number(value / of_link)? })
             }
             Self::Xgmi => Some(LinkKind::Xgmi { weight: number(value)? }),
         }

@@ -6,7 +6,7 @@ use super::read::PARTS;
 use crate::device::{Device, DeviceKind, GpuMaker, OsKind, PciAddress};
 use crate::model::{CacheContent, CacheFacts, Group, GroupKind, Memory, MemoryKind, NodeHardware};
 use crate::processor_set::ProcessorSet;
-use crate::tree::{Region, RegionKind};
+use crate::tree::{MemoryObjects, Region, RegionKind};
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 use quick_xml::writer::Writer;
 use std::collections::BTreeMap;
@@ -47,7 +47,11 @@ impl<'a> Document<'a> {
         let doctype = format!("topology SYSTEM \"{dtd}\"");
         self.xml.write_event(Event::DocType(BytesText::from_escaped(doctype)))?;
         self.element("topology", version, |document| {
-            let machine = Region::machine(document.hardware, document.version);
+            let objects = match document.version {
+                HwlocVersion::V1 => MemoryObjects::Between,
+                HwlocVersion::V2 => MemoryObjects::Beside,
+            };
+            let machine = Region::machine(document.hardware, objects);
             document.region(&machine)?;
             if document.version == HwlocVersion::V1 {
                 return Ok(());

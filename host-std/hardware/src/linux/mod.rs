@@ -264,8 +264,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// Linux says neither UUIDs of MIG instances and tiles, nor partitions before their driver has started, nor
-    /// what NVLink joins.
+    /// Linux says neither UUIDs of MIG instances and tiles, nor partitions before their driver has started,
+    /// nor what NVLink joins.
     fn as_linux_says(mut hardware: NodeHardware) -> NodeHardware {
         hardware.links.retain(|link| matches!(link.kind, LinkKind::Xgmi { .. }));
         for device in &mut hardware.devices {

@@ -43,6 +43,8 @@ pub enum Caches {
     /// None.
     #[default]
     None,
+    /// Levels and processors of those with data, and nothing else: half of the files.
+    Levels,
     /// Those with data, as hwloc lists them by default.
     Data,
     /// All, with those of instructions.

@@ -34,7 +34,7 @@ pub(super) fn read(files: &SystemFiles<'_>, online: &ProcessorSet, wanted: Wante
         false => Vec::new(),
     };
     if wanted.caches != Caches::None {
-        sharing.read_caches(&kinds, wanted.caches == Caches::All);
+        sharing.read_caches(&kinds, wanted.caches);
     }
     if wanted.kinds {
         sharing.rank_cores(&kinds);
@@ -160,7 +160,7 @@ impl Sharing<'_> {
     /// the same ones. Where a cache is shared by several cores but not by the package, its processors and its
     /// size are read for each. If processors are switched off, what is left of a cache has other shapes from
     /// core to core, and all cores are read.
-    fn read_caches(&mut self, kinds: &[ProcessorSet], has_instructions: bool) {
+    fn read_caches(&mut self, kinds: &[ProcessorSet], wanted: Caches) {
         let sets = |is_meant: fn(&GroupKind) -> bool| {
             let meant = self.groups.iter().filter(|group| is_meant(&group.kind));
             meant.map(|group| group.processors.clone()).collect::<Vec<_>>()
@@ -177,10 +177,10 @@ impl Sharing<'_> {
             let within = |sets: &[ProcessorSet]| sets.iter().position(|set| set.meets(&core));
             let alike = (within(&packages), within(kinds));
             match known.get(&alike).filter(|_| is_whole) {
-                Some(known) => self.add_caches_alike(&mut caches, &core, known),
+                Some(known) => self.add_caches_alike(&mut caches, &core, known, wanted),
                 None => {
                     let package = alike.0.map(|package| &packages[package]);
-                    let found = self.read_caches_of(&mut caches, &core, package, has_instructions);
+                    let found = self.read_caches_of(&mut caches, &core, package, wanted);
                     known.insert(alike, found);
                 }
             }
@@ -194,7 +194,7 @@ impl Sharing<'_> {
         caches: &mut CachesFound,
         core: &ProcessorSet,
         package: Option<&ProcessorSet>,
-        has_instructions: bool,
+        wanted: Caches,
     ) -> Vec<CoreCache> {
         let Some(first) = core.first() else { return Vec::new() };
         let mut found = Vec::new();
@@ -205,7 +205,7 @@ impl Sharing<'_> {
             if !processors.contains(first) {
                 continue;
             }
-            let Some(facts) = self.cache_facts(&directory, has_instructions) else { continue };
+            let Some(facts) = self.cache_facts(&directory, wanted) else { continue };
             let extent = match &processors {
                 all if all == core => Extent::Core,
                 all if Some(all) == package => Extent::Package,
@@ -218,7 +218,13 @@ impl Sharing<'_> {
     }
 
     /// Adds the caches of a core that has the same ones as another core in its package.
-    fn add_caches_alike(&self, caches: &mut CachesFound, core: &ProcessorSet, known: &[CoreCache]) {
+    fn add_caches_alike(
+        &self,
+        caches: &mut CachesFound,
+        core: &ProcessorSet,
+        known: &[CoreCache],
+        wanted: Caches,
+    ) {
         let Some(first) = core.first() else { return };
         for CoreCache { index, facts, extent } in known {
             match extent {
@@ -228,7 +234,10 @@ impl Sharing<'_> {
                     let Some(listed) = self.files.set(&format!("{directory}/{SHARED}")) else {
                         continue;
                     };
-                    let facts = CacheFacts { bytes: self.cache_bytes(&directory), ..*facts };
+                    let mut facts = *facts;
+                    if wanted != Caches::Levels {
+                        facts.bytes = self.cache_bytes(&directory);
+                    }
                     caches.add(facts, listed.and(self.online));
                 }
                 Extent::Some | Extent::Package => (),
@@ -237,20 +246,24 @@ impl Sharing<'_> {
     }
 
     /// Facts of a cache; one file for those of instructions that are not wanted.
-    fn cache_facts(&self, directory: &str, has_instructions: bool) -> Option<CacheFacts> {
+    fn cache_facts(&self, directory: &str, wanted: Caches) -> Option<CacheFacts> {
         let number = |name: &str| self.files.number(&format!("{directory}/{name}")).unwrap_or(0);
         let content = match self.files.text(&format!("{directory}/type"))?.as_str() {
             "Data" => CacheContent::Data,
-            "Instruction" if !has_instructions => return None,
+            "Instruction" if wanted != Caches::All => return None,
             "Instruction" => CacheContent::Instructions,
             _ => CacheContent::Unified,
         };
+        let level = self.files.number(&format!("{directory}/level"))?;
+        let facts = CacheFacts { level, content, ..CacheFacts::default() };
+        if wanted == Caches::Levels {
+            return Some(facts);
+        }
         Some(CacheFacts {
-            level: self.files.number(&format!("{directory}/level"))?,
-            content,
             bytes: self.cache_bytes(directory),
             line_bytes: number("coherency_line_size"),
             ways: number("ways_of_associativity"),
+            ..facts
         })
     }
 
@@ -397,6 +410,13 @@ mod tests {
         let with_data = described(&read_files(&files(), Wanted::HWLOC));
         expected.retain(|name| !name.starts_with("L1I"));
         assert_eq!(with_data, expected);
+        let levels = Wanted { caches: Caches::Levels, ..Wanted::HWLOC };
+        let levels = read_files(&files(), levels);
+        assert_eq!(described(&levels), expected);
+        assert!(levels.groups.iter().all(|group| match group.kind {
+            GroupKind::Cache(facts) => facts.bytes == 0,
+            _ => true,
+        }));
         let few = read_files(&files(), Wanted::default());
         assert_eq!((few.groups.len(), few.cores()), (6, all.cores()));
         assert!(few.groups.iter().all(|group| group.number.is_none()));

@@ -35,7 +35,7 @@ impl Topology {
     /// The system lists no processors, or no sockets and cores for them.
     pub(crate) fn read(root: &Path, allowed: &[u32], units: &[Unit]) -> io::Result<Self> {
         let has_caches = units.iter().any(|unit| matches!(unit, Unit::Cache(_)));
-        let caches = if has_caches { Caches::Data } else { Caches::None };
+        let caches = if has_caches { Caches::Levels } else { Caches::None };
         let wanted = Wanted { caches, memory: Memories::Processors, ..Wanted::default() };
         let all = NodeHardware::of_linux(root, wanted).map_err(io::Error::other)?;
         Self::of(&all, &allowed.iter().copied().collect())
@@ -150,7 +150,7 @@ impl LocalityLevels {
     /// As for [`Topology::read`].
     pub(crate) fn read(root: &Path) -> io::Result<Self> {
         let wanted =
-            Wanted { caches: Caches::Data, memory: Memories::Processors, ..Wanted::default() };
+            Wanted { caches: Caches::Levels, memory: Memories::Processors, ..Wanted::default() };
         Self::of_machine(&NodeHardware::of_linux(root, wanted).map_err(io::Error::other)?)
     }
 

@@ -8,7 +8,7 @@
 //! the next set of processors of the size it is bound to (`--bind-to`).
 
 use super::processors::{ROOT, Topology};
-use crate::settings::placement::{BindTo, LauncherBinding, Placement, Unit, Units};
+use crate::settings::placement::{BindTo, LauncherBinding, MapBy, Placement, Unit, Units};
 use pmi_host_base::ranges;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,12 +39,16 @@ impl Binding {
     /// A message for the user about options that contradict each other.
     pub(crate) fn check(placement: &Placement) -> Result<(), String> {
         match (&placement.bind_to, placement.map_by) {
-            (BindTo::Nothing, Some(_)) => {
+            (BindTo::Nothing, Some(MapBy::Units(_))) => {
                 Err("'--map-by' orders processors, and ranks are not bound; add '--bind-to core'"
                     .to_owned())
             }
             (BindTo::User(_), Some(_)) => {
                 Err("'--bind-to user:…' already assigns processors to ranks; leave '--map-by' out"
+                    .to_owned())
+            }
+            (BindTo::Units(_), Some(MapBy::Auto)) => {
+                Err("'--map-by auto' already assigns processors to ranks; leave '--bind-to' out"
                     .to_owned())
             }
             _ => Ok(()),
@@ -61,7 +65,11 @@ impl Binding {
         ranks: RankCounts,
     ) -> Result<Option<Self>, String> {
         Self::check(placement)?;
-        match (&placement.bind_to, placement.map_by) {
+        let map_by = match placement.map_by {
+            Some(MapBy::Units(units)) => Some(units),
+            Some(MapBy::Device(_) | MapBy::Auto) | None => None,
+        };
+        match (&placement.bind_to, map_by) {
             (BindTo::Nothing, _) => Ok(None),
             (BindTo::User(sets), _) => Self::of_user(sets, &allowed()?).map(Some),
             (BindTo::Launcher(launcher), map_by) => {

@@ -3,7 +3,6 @@
 //!
 //! Spec: E. A. León, *mpibind: A Memory-Centric Affinity Algorithm for Hybrid Applications*, MEMSYS 2017.
 
-use crate::device::{DeviceKind, GpuMaker};
 use crate::model::{Memory, MemoryKind, NodeHardware};
 use crate::processor_set::ProcessorSet;
 use std::ops::Range;
@@ -30,8 +29,10 @@ pub struct RankPlace {
     pub processors: ProcessorSet,
     /// Numbers of its memory domains.
     pub memories: Vec<u32>,
-    /// Its GPUs, by their places in [`NodeHardware::gpus`].
+    /// Its GPUs, by their places in [`NodeHardware::usable_gpus`].
     pub gpus: Vec<usize>,
+    /// Its network cards, by their places in [`NodeHardware::nics`].
+    pub nics: Vec<usize>,
 }
 
 /// A part of the node whose memory is near.
@@ -63,22 +64,20 @@ pub fn place(hardware: &NodeHardware, wanted: RanksToPlace) -> Vec<RankPlace> {
 /// Memory domains with processors, each with its GPUs; those without GPUs are left out if `is_near_gpus` and
 /// others have some. A node without domains is one part.
 fn parts(hardware: &NodeHardware, is_near_gpus: bool) -> Vec<Part> {
-    let is_known = |kind| matches!(kind, DeviceKind::Gpu(maker) if maker != GpuMaker::Other);
-    let gpus: Vec<_> =
-        hardware.gpus().enumerate().filter(|(_, device)| is_known(device.kind)).collect();
+    let gpus = hardware.usable_gpus();
     let has_processors = |memory: &&Memory| {
         memory.kind == MemoryKind::Main && memory.near.meets(&hardware.processors)
     };
     let domains: Vec<&Memory> = hardware.memories.iter().filter(has_processors).collect();
     let part = |memory: &&Memory| {
-        let near = gpus.iter().filter(|(_, device)| match device.near.is_empty() {
-            true => device.memory == Some(memory.number),
-            false => device.near.meets(&memory.near),
+        let near = gpus.iter().enumerate().filter(|(_, gpu)| match gpu.device.near.is_empty() {
+            true => gpu.device.memory == Some(memory.number),
+            false => gpu.device.near.meets(&memory.near),
         });
         Part {
             processors: memory.near.and(&hardware.processors),
             memories: vec![memory.number],
-            gpus: near.map(|(at, _)| *at).collect(),
+            gpus: near.map(|(at, _)| at).collect(),
         }
     };
     let mut parts: Vec<Part> = domains.iter().map(part).collect();
@@ -86,7 +85,7 @@ fn parts(hardware: &NodeHardware, is_near_gpus: bool) -> Vec<Part> {
         parts.retain(|part| !part.gpus.is_empty());
     }
     if parts.is_empty() {
-        let gpus = gpus.iter().map(|(at, _)| *at).collect();
+        let gpus = (0..gpus.len()).collect();
         parts.push(Part { processors: hardware.processors.clone(), memories: Vec::new(), gpus });
     }
     parts
@@ -107,6 +106,7 @@ fn whole(part: &Part) -> RankPlace {
         processors: part.processors.clone(),
         memories: part.memories.clone(),
         gpus: part.gpus.clone(),
+        nics: Vec::new(),
     }
 }
 
@@ -132,7 +132,8 @@ fn within(
             false => all.get(rank * all.len() / ranks).copied().into_iter().collect(),
         };
         let threads = wanted.threads.unwrap_or(u32::try_from(own.len()).unwrap_or(u32::MAX));
-        return RankPlace { threads, processors: own.into_iter().collect(), memories, gpus };
+        let processors = own.into_iter().collect();
+        return RankPlace { threads, processors, memories, gpus, nics: Vec::new() };
     }
     let own = &cores[share(cores.len(), ranks, rank)];
     let needed = wanted.threads.map_or(1, |threads| index(threads).div_ceil(own.len()));
@@ -140,7 +141,7 @@ fn within(
     let processors: ProcessorSet =
         own.iter().flat_map(|core| core.iter().copied().take(used)).collect();
     let threads = wanted.threads.unwrap_or(u32::try_from(processors.len()).unwrap_or(u32::MAX));
-    RankPlace { threads, processors, memories, gpus }
+    RankPlace { threads, processors, memories, gpus, nics: Vec::new() }
 }
 
 /// Share of the owner with this number in `count` things, of which owners with low numbers have one more.
@@ -157,7 +158,7 @@ fn index(number: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Device, PciFacts};
+    use crate::device::{Device, DeviceKind, GpuMaker, PciFacts};
     use crate::model::{CoreFacts, Group, GroupKind};
 
     fn set(text: &str) -> ProcessorSet {

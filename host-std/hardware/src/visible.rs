@@ -1,6 +1,6 @@
 //! GPUs that a batch system or a user chooses by a variable of the libraries, as `CUDA_VISIBLE_DEVICES`.
 
-use crate::device::{Device, DeviceKind, DevicePart, GpuMaker};
+use crate::device::{Device, DeviceKind, DevicePart, Fabric, GpuMaker};
 use crate::model::NodeHardware;
 
 /// Value of a variable that chooses GPUs.
@@ -27,6 +27,24 @@ pub struct ChosenGpu<'a> {
     pub part: Option<&'a DevicePart>,
 }
 
+impl<'a> ChosenGpu<'a> {
+    /// The parts of a whole GPU that has some, else itself.
+    fn split(self) -> Vec<Self> {
+        match self.part.is_none() && !self.device.parts.is_empty() {
+            true => parts(self.device),
+            false => vec![self],
+        }
+    }
+
+    /// Name by which libraries know it on every host.
+    pub fn uuid(&self) -> Option<&'a str> {
+        match self.part {
+            Some(part) => part.uuid.as_deref(),
+            None => self.device.uuid.as_deref(),
+        }
+    }
+}
+
 impl GpuChoice<'_> {
     /// Maker of the GPUs among which it chooses.
     pub const fn maker(&self) -> GpuMaker {
@@ -50,6 +68,26 @@ impl GpuChoice<'_> {
 }
 
 impl NodeHardware {
+    /// GPUs, or parts of them, that ranks can have one by one, in the order of their addresses: MIG instances of
+    /// a GPU that has some, tiles, partitions, and else whole GPUs. GPUs of unknown makers have no library.
+    pub fn usable_gpus(&self) -> Vec<ChosenGpu<'_>> {
+        let is_known = |gpu: &&Device| gpu.kind != DeviceKind::Gpu(GpuMaker::Other);
+        let gpus = self.gpus().filter(is_known).map(|device| ChosenGpu { device, part: None });
+        gpus.flat_map(ChosenGpu::split).collect()
+    }
+
+    /// Network cards that a program of MPI uses, in the order of their addresses: those of a fabric, and links of
+    /// Ethernet where there is no fabric.
+    pub fn nics(&self) -> Vec<&Device> {
+        let is_of = |device: &&Device, is_ethernet: bool| match device.kind {
+            DeviceKind::Network(fabric) => (fabric == Fabric::Ethernet) == is_ethernet,
+            _ => false,
+        };
+        let of = |is_ethernet| self.devices.iter().filter(move |one| is_of(one, is_ethernet));
+        let fabrics: Vec<&Device> = of(false).collect();
+        if fabrics.is_empty() { of(true).collect() } else { fabrics }
+    }
+
     /// Removes the GPUs, and the parts of GPUs, that a choice leaves out. The others keep their order, and
     /// GPUs of other makers stay.
     pub fn leave_out_unchosen(&mut self, choice: GpuChoice<'_>) {
@@ -84,12 +122,7 @@ fn whole(devices: &[Device], maker: GpuMaker) -> Vec<ChosenGpu<'_>> {
 
 /// Each part of a GPU as one, and GPUs without parts.
 fn flat(devices: &[Device], maker: GpuMaker) -> Vec<ChosenGpu<'_>> {
-    let gpus = whole(devices, maker).into_iter();
-    gpus.flat_map(|gpu| match gpu.device.parts.is_empty() {
-        true => vec![gpu],
-        false => parts(gpu.device),
-    })
-    .collect()
+    whole(devices, maker).into_iter().flat_map(ChosenGpu::split).collect()
 }
 
 fn parts(device: &Device) -> Vec<ChosenGpu<'_>> {
@@ -121,13 +154,9 @@ fn by_uuid<'a>(word: &str, all: &[ChosenGpu<'a>]) -> Option<ChosenGpu<'a>> {
         Some(_) => vec![*gpu],
         None => [vec![*gpu], parts(gpu.device)].concat(),
     });
-    let uuid = |gpu: &ChosenGpu<'a>| match gpu.part {
-        Some(part) => part.uuid.as_deref(),
-        None => gpu.device.uuid.as_deref(),
-    };
-    let found = with_parts.filter(|gpu| uuid(gpu).is_some_and(|uuid| uuid.starts_with(word)));
+    let found = with_parts.filter(|gpu| gpu.uuid().is_some_and(|uuid| uuid.starts_with(word)));
     let found: Vec<ChosenGpu<'a>> = found.collect();
-    let exact = found.iter().find(|gpu| uuid(gpu) == Some(word));
+    let exact = found.iter().find(|gpu| gpu.uuid() == Some(word));
     exact.or(found.first().filter(|_| found.len() == 1)).copied()
 }
 

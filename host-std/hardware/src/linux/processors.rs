@@ -1,19 +1,24 @@
 //! Packages, dies, caches and cores, from `/sys/devices/system/cpu`.
 
 use super::{Caches, NoProcessors, SystemFiles, Wanted};
-use crate::model::{CacheContent, CacheFacts, CoreFacts, Group, GroupKind, NodeHardware};
+use crate::model::{CacheContent, CacheFacts, CoreFacts, Group, GroupKind};
 use crate::processor_set::ProcessorSet;
 use std::io;
 
-/// Reads the processors that are switched on, and what they share.
-pub(super) fn read(files: &SystemFiles<'_>, wanted: Wanted) -> Result<NodeHardware, NoProcessors> {
+/// Reads which processors are switched on.
+pub(super) fn online(files: &SystemFiles<'_>) -> Result<ProcessorSet, NoProcessors> {
     let failed = |why| NoProcessors { file: files.root.join(ONLINE), why };
     let text = files.read(ONLINE).map_err(failed)?;
     let processors = ProcessorSet::of_list(&text).map_err(|why| failed(io::Error::other(why)))?;
     if processors.is_empty() {
         return Err(failed(io::Error::other("it is empty")));
     }
-    let mut sharing = Sharing { files, online: &processors, groups: Vec::new() };
+    Ok(processors)
+}
+
+/// Reads what the processors that are switched on share.
+pub(super) fn read(files: &SystemFiles<'_>, online: &ProcessorSet, wanted: Wanted) -> Vec<Group> {
+    let mut sharing = Sharing { files, online, groups: Vec::new() };
     sharing.read_units(PACKAGE);
     if wanted.numbers {
         sharing.read_units(DIE);
@@ -29,8 +34,7 @@ pub(super) fn read(files: &SystemFiles<'_>, wanted: Wanted) -> Result<NodeHardwa
     if wanted.caches != Caches::None {
         sharing.read_caches(wanted.caches == Caches::All);
     }
-    let groups = sharing.groups;
-    Ok(NodeHardware { processors, groups, ..NodeHardware::default() })
+    sharing.groups
 }
 
 /// A unit whose processors are listed at each of them.
@@ -207,6 +211,7 @@ const CACHES_MAX: u32 = 16;
 mod tests {
     use super::super::tests::{set, tree};
     use super::*;
+    use crate::model::NodeHardware;
     use std::path::Path;
 
     /// Two packages of two cores of two threads, numbered as PCs do, with an L2 cache for each core and an L3
@@ -242,7 +247,7 @@ mod tests {
     fn read_files(files: &[(String, String)], wanted: Wanted) -> NodeHardware {
         let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), &**text)).collect();
         let root = tree(&files);
-        read(&SystemFiles { root: root.path() }, wanted).unwrap().in_order()
+        NodeHardware::of_linux(root.path(), wanted).unwrap()
     }
 
     fn described(all: &NodeHardware) -> Vec<String> {

@@ -1,0 +1,187 @@
+//! Hardware of this machine as ranks may use it, or of one that a file describes.
+
+use pmi_host_base::ranges::ranges;
+use pmi_host_base::user_file;
+use pmi_host_hardware::device::{DeviceKind, GpuMaker, PartKind};
+use pmi_host_hardware::hwloc::limits;
+use pmi_host_hardware::linux::{Allowed, Wanted};
+use pmi_host_hardware::model::NodeHardware;
+use pmi_host_hardware::nvidia_smi;
+use pmi_host_hardware::visible::GpuChoice;
+use pmi_host_os::command_output::output_within;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::process::{self, Stdio};
+use std::time::Duration;
+
+/// Value of a variable, as ranks would have it.
+pub(crate) type VariableOf<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Hardware, and what is not known of it or left out.
+#[derive(Default)]
+pub(crate) struct KnownHardware {
+    /// The hardware.
+    pub(crate) hardware: NodeHardware,
+    /// Sentences for the user.
+    pub(crate) missing: Vec<String>,
+    /// Variables that leave GPUs out, as `CUDA_VISIBLE_DEVICES=0`.
+    pub(crate) choices: Vec<String>,
+}
+
+/// Reads the XML of hwloc that describes a machine.
+///
+/// # Errors
+///
+/// A sentence about the file, without its name.
+pub(crate) fn of_file(file: &Path) -> Result<NodeHardware, String> {
+    let read = || {
+        let mut text = String::new();
+        let limit = u64::try_from(limits::BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+        user_file::open_regular(file)?.take(limit).read_to_string(&mut text)?;
+        Ok::<_, io::Error>(text)
+    };
+    let text = read().map_err(|error| format!("it cannot be read ({error})"))?;
+    NodeHardware::of_hwloc(&text).map_err(|error| format!("it describes no machine ({error})"))
+}
+
+/// Reads the hardware of this machine, without what the control group, device files and variables leave out.
+/// With `Wanted::ALL`, the helper of NVIDIA is asked for names of all its GPUs; else for those of MIG instances.
+///
+/// # Errors
+///
+/// A sentence about a machine that lists no processors.
+pub(crate) fn of_this_machine(
+    wanted: Wanted,
+    variable: VariableOf<'_>,
+) -> Result<KnownHardware, String> {
+    let root = Path::new("/");
+    let all = NodeHardware::of_linux(root, wanted).map_err(|error| error.to_string())?;
+    let mut missing = Vec::new();
+    let mut hardware = all.within(&Allowed::of_self(root));
+    missing.extend(restricted(&all, &hardware));
+    let left_out = hardware.leave_out_refused(root);
+    missing.extend(
+        left_out.iter().map(|one| format!("{} is left out: {}", one.device.name(), one.why)),
+    );
+    if needs_names(&hardware, wanted) {
+        match helper(&["-L"]) {
+            Ok(text) => hardware.add_listed(&nvidia_smi::listed(&text)),
+            Err(why) => missing.push(format!("MIG instances are not known: {why}")),
+        }
+    }
+    let choices = leave_out_unchosen(&mut hardware, variable);
+    missing.extend(choices.iter().map(|choice| choice.sentence()));
+    let choices = choices.into_iter().map(|choice| choice.assignment).collect();
+    Ok(KnownHardware { hardware, missing, choices })
+}
+
+/// True if the helper of NVIDIA knows names that are wanted.
+fn needs_names(hardware: &NodeHardware, wanted: Wanted) -> bool {
+    let is_nameless = |gpu: &pmi_host_hardware::device::Device| {
+        gpu.parts.iter().any(|part| part.kind == PartKind::Mig && part.uuid.is_none())
+    };
+    hardware
+        .devices
+        .iter()
+        .filter(|gpu| gpu.kind == DeviceKind::Gpu(GpuMaker::Nvidia))
+        .any(|gpu| wanted == Wanted::ALL || is_nameless(gpu))
+}
+
+/// What a control group or the affinity leaves out.
+fn restricted(all: &NodeHardware, left: &NodeHardware) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let without = all.processors.without(&left.processors);
+    if !without.is_empty() {
+        let cause = "the control group, or the affinity";
+        sentences.push(format!("processors {without} are left out by {cause}"));
+    }
+    let is_left = |number| left.memories.iter().any(|memory| memory.number == number);
+    let numbers = all.memories.iter().map(|memory| memory.number);
+    for number in numbers.filter(|number| !is_left(*number)) {
+        sentences.push(format!("memory domain {number} is left out by the control group"));
+    }
+    sentences
+}
+
+/// A variable that has left GPUs out.
+struct LeftOutByChoice {
+    assignment: String,
+    count: usize,
+}
+
+impl LeftOutByChoice {
+    fn sentence(&self) -> String {
+        let Self { assignment, count } = self;
+        format!("{assignment} leaves out {count} GPU{}", if *count == 1 { "" } else { "s" })
+    }
+}
+
+fn leave_out_unchosen(
+    hardware: &mut NodeHardware,
+    variable: VariableOf<'_>,
+) -> Vec<LeftOutByChoice> {
+    let mut left_out = Vec::new();
+    for ChoiceVariable { name, choice } in CHOICES {
+        let Some(value) = variable(name) else { continue };
+        let before = hardware.usable_gpus().len();
+        hardware.leave_out_unchosen(choice(&value, variable));
+        let count = before - hardware.usable_gpus().len();
+        if count > 0 {
+            left_out.push(LeftOutByChoice { assignment: format!("{name}={value}"), count });
+        }
+    }
+    left_out
+}
+
+/// A line for each group of GPUs that NVLink joins.
+///
+/// # Errors
+///
+/// A sentence about the helper of NVIDIA.
+pub(crate) fn joined_gpus() -> Result<String, String> {
+    let domains = nvidia_smi::nvlink_domains(&helper(&["topo", "-m"])?).into_iter();
+    let line = |numbers: Vec<u32>| format!("NVLink: GPUs {} of NVIDIA\n", ranges(&numbers, ","));
+    Ok(domains.map(line).collect())
+}
+
+/// Output of the helper of NVIDIA.
+fn helper(words: &[&str]) -> Result<String, String> {
+    let mut command = process::Command::new(HELPER);
+    command.args(words).stderr(Stdio::null());
+    let called = format!("'{HELPER} {}'", words.join(" "));
+    match output_within(&mut command, HELPER_LIMIT) {
+        Ok(Some(output)) if output.status.success() => {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Ok(Some(output)) => Err(format!("{called} failed ({})", output.status)),
+        Ok(None) => Err(format!("{called} took more than 1 s")),
+        Err(error) => Err(format!("{called} cannot be started ({error})")),
+    }
+}
+
+/// A variable that chooses GPUs.
+struct ChoiceVariable {
+    name: &'static str,
+    choice: for<'a> fn(&'a str, VariableOf<'_>) -> GpuChoice<'a>,
+}
+
+/// Variables in the order in which libraries apply them.
+const CHOICES: [ChoiceVariable; 4] = [
+    ChoiceVariable { name: "CUDA_VISIBLE_DEVICES", choice: |list, _| GpuChoice::Cuda(list) },
+    ChoiceVariable { name: "ROCR_VISIBLE_DEVICES", choice: |list, _| GpuChoice::Rocm(list) },
+    ChoiceVariable { name: "HIP_VISIBLE_DEVICES", choice: |list, _| GpuChoice::Rocm(list) },
+    ChoiceVariable { name: "ZE_AFFINITY_MASK", choice: level_zero },
+];
+
+fn level_zero<'a>(mask: &'a str, variable: VariableOf<'_>) -> GpuChoice<'a> {
+    match variable("ZE_FLAT_DEVICE_HIERARCHY").as_deref() {
+        Some("COMPOSITE") => GpuChoice::LevelZeroComposite(mask),
+        _ => GpuChoice::LevelZeroFlat(mask),
+    }
+}
+
+const HELPER: &str = "nvidia-smi";
+
+/// The helper starts the driver where nothing else uses it, which takes longer: then GPUs are known by their
+/// addresses alone.
+const HELPER_LIMIT: Duration = Duration::from_secs(1);

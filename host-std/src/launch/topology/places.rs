@@ -1,0 +1,641 @@
+//! Places of the ranks of a node: processors, memory domains, GPUs, network cards and threads of each.
+//!
+//! A run with none of the options that need them reads no hardware: then ranks have the processors of their
+//! [`Binding`] at most. Otherwise the hardware is read once, and ranks of spawned jobs get places on it as
+//! those of the first job do: they share its devices.
+
+use super::binding::{self, Binding, RankCounts};
+use super::machine::{self, KnownHardware, VariableOf};
+use super::memory_policy::{MemoryMode, MemoryPolicy};
+use super::processors::Topology;
+use crate::settings::placement::{
+    BindTo, GpuBind, GpuExpose, MapBy, MapDevice, MemoryBinding, Placement, Unit, Units,
+};
+use pmi_host_base::ranges::ranges;
+use pmi_host_hardware::device::Device;
+use pmi_host_hardware::linux::{Caches, Memories, Wanted};
+use pmi_host_hardware::masks::{self, Expose};
+use pmi_host_hardware::memory_first::{self, RankPlace, RanksToPlace};
+use pmi_host_hardware::model::{GroupKind, MemoryKind, NodeHardware};
+use pmi_host_hardware::processor_set::ProcessorSet;
+use std::sync::Arc;
+
+/// Ranks of this node, and what they are placed by besides options.
+#[derive(Clone, Copy)]
+pub(crate) struct PlaceRequest<'a> {
+    /// Name of this host.
+    pub(crate) host: &'a str,
+    /// Numbers of ranks.
+    pub(crate) ranks: RankCounts,
+    /// Value of a variable for the first program.
+    pub(crate) variable: VariableOf<'a>,
+}
+
+/// Processors of the ranks of this node, and the rest of their places.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodePlaces {
+    /// Processors; `None` if ranks are not bound.
+    pub(crate) binding: Option<Arc<Binding>>,
+    /// Memory, devices and threads; `None` if no option assigns any.
+    pub(crate) places: Option<Arc<Places>>,
+}
+
+/// Memory, devices and threads of the ranks of this node.
+#[derive(Debug)]
+pub(crate) struct Places {
+    node: Arc<PlacedNode>,
+    /// By number on this node. The place of a rank that is not bound has no processors.
+    ranks: Vec<RankPlace>,
+    /// Memory of each; none for `None`.
+    memory: Vec<Option<MemoryPolicy>>,
+}
+
+/// A node on which ranks are placed.
+#[derive(Debug)]
+struct PlacedNode {
+    host: String,
+    hardware: NodeHardware,
+    /// True if a file describes the hardware, which this machine may lack.
+    is_described: bool,
+    /// Variables that leave GPUs out.
+    choices: Vec<String>,
+    placement: Placement,
+}
+
+impl NodePlaces {
+    /// Checks options whose effect depends on the node.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user about options that contradict each other.
+    pub(crate) fn check(placement: &Placement) -> Result<(), String> {
+        Binding::check(placement)?;
+        let is_unbound = placement.bind_to == BindTo::Nothing && placement.map_by.is_none();
+        match &placement.memory {
+            Some(MemoryBinding::Local | MemoryBinding::Preferred) if is_unbound => {
+                return Err("'--mem-bind' takes the memory of the processors of each rank, and ranks are not \
+                     bound; add '--bind-to numa'"
+                    .to_owned());
+            }
+            _ => {}
+        }
+        let gpus = &placement.gpus;
+        match (gpus.per_rank, &gpus.bind) {
+            (Some(count), GpuBind::List(sets))
+                if sets.iter().any(|set| set.len() != index(count)) =>
+            {
+                Err(format!(
+                    "'--gpus-per-rank {count}' contradicts '--gpu-bind list:…', which has another number of \
+                     GPUs for a rank; leave '--gpus-per-rank' out"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Places the ranks of this node.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user, with the host and the remedy.
+    pub(crate) fn resolve(
+        placement: &Placement,
+        request: PlaceRequest<'_>,
+    ) -> Result<Self, String> {
+        Self::check(placement)?;
+        if !needs_hardware(placement) {
+            let binding = Binding::resolve(placement, request.ranks)?.map(Arc::new);
+            return Ok(Self { binding, places: None });
+        }
+        Arc::new(PlacedNode::read(placement.clone(), request)?).place(request.ranks)
+    }
+}
+
+/// True if an option places ranks by more than the processors that the system lists.
+fn needs_hardware(placement: &Placement) -> bool {
+    let is_bound = placement.bind_to != BindTo::Nothing || placement.map_by.is_some();
+    matches!(placement.map_by, Some(MapBy::Device(_) | MapBy::Auto))
+        || placement.threads.is_some()
+        || placement.memory.is_some()
+        || placement.nics > 0
+        || placement.gpus.per_rank.is_some()
+        || matches!(placement.gpus.bind, GpuBind::List(_))
+        || placement.topology.is_some() && (is_bound || placement.display_map)
+}
+
+impl Places {
+    /// Places of ranks of another job on the same node.
+    ///
+    /// # Errors
+    ///
+    /// As of [`NodePlaces::resolve`].
+    pub(crate) fn of_job(&self, ranks: RankCounts) -> Result<NodePlaces, String> {
+        self.node.place(ranks)
+    }
+
+    /// Hardware on which ranks are placed.
+    pub(crate) fn hardware(&self) -> &NodeHardware {
+        &self.node.hardware
+    }
+
+    /// Place of the rank with this number on the node.
+    pub(crate) fn of(&self, local_rank: u32) -> Option<&RankPlace> {
+        self.ranks.get(index(local_rank))
+    }
+
+    /// Memory of the rank with this number on the node.
+    pub(crate) fn memory(&self, local_rank: u32) -> Option<&MemoryPolicy> {
+        self.memory.get(index(local_rank))?.as_ref()
+    }
+
+    /// Variables by which libraries of a rank know its devices and threads, where `variable` tells those that it
+    /// has without them.
+    pub(crate) fn variables(
+        &self,
+        local_rank: u32,
+        variable: VariableOf<'_>,
+    ) -> Vec<(&'static str, String)> {
+        let expose = match self.node.placement.gpus.expose {
+            GpuExpose::Mask => Expose::Mask,
+            GpuExpose::Order => Expose::Order,
+            GpuExpose::Env => Expose::Env,
+        };
+        let place = self.of(local_rank);
+        let of = |place| masks::variables(&self.node.hardware, place, expose, variable);
+        place.map(of).unwrap_or_default()
+    }
+
+    /// Checks that this machine has the processors and the memory of the ranks.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user, with the host and the remedy.
+    pub(crate) fn check_here(&self) -> Result<(), String> {
+        let PlacedNode { host, placement, is_described, .. } = &*self.node;
+        let bound =
+            self.ranks.iter().fold(ProcessorSet::default(), |all, rank| all.or(&rank.processors));
+        if let (true, Some(file)) = (*is_described, &placement.topology) {
+            let allowed: ProcessorSet = binding::allowed()?.into_iter().collect();
+            let strange = bound.without(&allowed);
+            if !strange.is_empty() {
+                return Err(format!(
+                    "'--topology {}' gives ranks processors {strange}, and host {host} lets them use {allowed} \
+                     only; name the description of this host, or leave it out",
+                    file.display()
+                ));
+            }
+        }
+        let mut policies: Vec<&MemoryPolicy> = self.memory.iter().flatten().collect();
+        policies.sort_unstable();
+        policies.dedup();
+        for policy in policies {
+            policy.during(|| Ok(())).map_err(|error| format!("host {host}: {error}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl PlacedNode {
+    fn read(placement: Placement, request: PlaceRequest<'_>) -> Result<Self, String> {
+        let host = request.host.to_owned();
+        if let Some(file) = &placement.topology {
+            let hardware = machine::of_file(file);
+            let hardware = hardware.map_err(|why| {
+                format!("host {host}: '--topology {}': {why}; leave it out", file.display())
+            })?;
+            let (choices, is_described) = (Vec::new(), true);
+            return Ok(Self { host, hardware, is_described, choices, placement });
+        }
+        let known = machine::of_this_machine(wanted(&placement), request.variable);
+        let KnownHardware { hardware, choices, .. } = known.map_err(|why| {
+            format!(
+                "host {host} does not describe its hardware ({why}); name a description with '--topology \
+                 FILE', or leave '--map-by', '--mem-bind' and options of devices out"
+            )
+        })?;
+        Ok(Self { host, hardware, is_described: false, choices, placement })
+    }
+
+    /// Places the ranks of a job.
+    fn place(self: &Arc<Self>, ranks: RankCounts) -> Result<NodePlaces, String> {
+        let Self { hardware, placement, .. } = &**self;
+        let local = index(ranks.local);
+        let mut places = vec![RankPlace::default(); local];
+        let binding = match placement.map_by {
+            Some(MapBy::Auto) => {
+                places = self.memory_first(ranks.local);
+                of_places(&places)
+            }
+            Some(MapBy::Device(kind)) => {
+                let sets = self.near_devices(kind, local)?;
+                for (place, processors) in places.iter_mut().zip(sets) {
+                    place.processors = processors;
+                }
+                of_places(&places)
+            }
+            Some(MapBy::Units(_)) | None => {
+                let binding = self.bound(ranks)?;
+                for (number, place) in (0..).zip(&mut places) {
+                    let processors = binding.as_ref().map_or(&[][..], |all| all.of(number));
+                    place.processors = processors.iter().copied().collect();
+                }
+                binding
+            }
+        };
+        for place in &mut places {
+            if place.memories.is_empty() {
+                place.memories = near_memories(hardware, &place.processors, MemoryKind::Main);
+            }
+            if let Some(threads) = placement.threads {
+                place.threads = threads;
+            }
+        }
+        if let Some(gpus) = self.gpus(&places)? {
+            for (place, gpus) in places.iter_mut().zip(gpus) {
+                place.gpus = gpus;
+            }
+        }
+        if placement.nics > 0 {
+            let nics = self.nics(&places)?;
+            for (place, nics) in places.iter_mut().zip(nics) {
+                place.nics = nics;
+            }
+        }
+        let memory = (0..).zip(&places).map(|(rank, place)| self.memory(rank, place));
+        let memory = memory.collect::<Result<_, String>>()?;
+        let places = Places { node: Arc::clone(self), ranks: places, memory };
+        Ok(NodePlaces { binding: binding.map(Arc::new), places: Some(Arc::new(places)) })
+    }
+
+    fn memory_first(&self, ranks: u32) -> Vec<RankPlace> {
+        let wanted = RanksToPlace {
+            ranks,
+            threads: self.placement.threads,
+            hardware_threads: None,
+            is_near_gpus: true,
+        };
+        memory_first::place(&self.hardware, wanted)
+    }
+
+    /// Processors by `--bind-to`. One thread of a rank has one of the pieces.
+    fn bound(&self, ranks: RankCounts) -> Result<Option<Binding>, String> {
+        let processors = &self.hardware.processors;
+        let allowed: Vec<u32> = processors.iter().copied().collect();
+        let placement = widened(&self.placement);
+        let topology = |_: &[Unit]| Topology::of(&self.hardware, processors);
+        Binding::on(&placement, ranks, &allowed, topology)
+    }
+
+    /// For each rank, the processors near its device, of which devices take turns: all of them, or the next of
+    /// the pieces of `--bind-to`.
+    fn near_devices(&self, kind: MapDevice, ranks: usize) -> Result<Vec<ProcessorSet>, String> {
+        let (devices, of_rank) = match kind {
+            MapDevice::Gpu => (self.gpu_devices(), self.gpus_of_rank().unwrap_or(1)),
+            MapDevice::Nic => (self.hardware.nics(), index(self.placement.nics)),
+        };
+        if devices.is_empty() {
+            let (option, what) = match kind {
+                MapDevice::Gpu => ("gpu", self.shown_count(0, "GPU")),
+                MapDevice::Nic => ("nic", self.shown_count(0, "network card")),
+            };
+            return Err(format!("{what}, and '--map-by {option}' needs one; leave it out"));
+        }
+        let first_ones: Vec<&Device> =
+            devices.chunks(of_rank.max(1)).map(|chunk| chunk[0]).collect();
+        let near = |rank: usize| {
+            let near = &first_ones[rank % first_ones.len()].near;
+            // Where a device is that the system does not locate, is unknown.
+            if near.is_empty() { self.hardware.processors.clone() } else { near.clone() }
+        };
+        let Some(pieces) = self.pieces()? else { return Ok((0..ranks).map(near).collect()) };
+        let mut used = vec![0_u32; pieces.len()];
+        let next = |rank: usize| {
+            let near = near(rank);
+            let is_near = |at: &usize| pieces[*at].meets(&near);
+            let at =
+                { 0..pieces.len() }.filter(is_near).min_by_key(|at| used[*at]).unwrap_or_default();
+            used[at] += 1;
+            pieces[at].clone()
+        };
+        Ok((0..ranks).map(next).collect())
+    }
+
+    /// Pieces of the machine of the size that ranks are bound to; `None` if no option says it.
+    fn pieces(&self) -> Result<Option<Vec<ProcessorSet>>, String> {
+        let BindTo::Units(Units { unit, count }) = widened(&self.placement).bind_to else {
+            return Ok(None);
+        };
+        let units = Topology::of(&self.hardware, &self.hardware.processors);
+        let units = units.and_then(|topology| topology.units(unit)).map_err(|error| {
+            format!(
+                "host {} does not describe its processors ({error}); leave '--bind-to' out",
+                self.host
+            )
+        })?;
+        let pieces =
+            units.chunks(index(count)).map(|chunk| chunk.iter().flatten().copied().collect());
+        Ok(Some(pieces.collect()))
+    }
+
+    fn gpu_devices(&self) -> Vec<&Device> {
+        self.hardware.usable_gpus().into_iter().map(|gpu| gpu.device).collect()
+    }
+
+    /// Number of GPUs that each rank is to have.
+    fn gpus_of_rank(&self) -> Option<usize> {
+        let gpus = &self.placement.gpus;
+        match &gpus.bind {
+            GpuBind::List(sets) => sets.iter().map(Vec::len).max(),
+            GpuBind::Closest | GpuBind::Packed => gpus.per_rank.map(index),
+        }
+    }
+
+    /// GPUs of each rank; `None` if no option assigns any.
+    fn gpus(&self, places: &[RankPlace]) -> Result<Option<Vec<Vec<usize>>>, String> {
+        let Some(count) = self.gpus_of_rank() else { return Ok(None) };
+        let (devices, ranks) = (self.gpu_devices(), places.len());
+        let settings = &self.placement.gpus;
+        if let GpuBind::List(sets) = &settings.bind {
+            return self.listed_gpus(sets, (devices.len(), ranks)).map(Some);
+        }
+        // Sets of GPUs that are apart from each other.
+        let sets = devices.len() / count;
+        if ranks > sets.saturating_mul(index(settings.share)) {
+            return Err(self.too_few_gpus(&devices, (ranks, count)));
+        }
+        let by_number = || packed((0..devices.len()).collect(), (ranks, count));
+        let is_bound = places.iter().any(|place| !place.processors.is_empty());
+        Ok(Some(match settings.bind {
+            GpuBind::Closest if is_bound => {
+                self.nearest(&devices, (places, count)).unwrap_or_else(by_number)
+            }
+            GpuBind::Closest => {
+                let mut order: Vec<usize> = (0..devices.len()).collect();
+                order.sort_by_key(|at| devices[*at].memory.unwrap_or(u32::MAX));
+                packed(order, (ranks, count))
+            }
+            GpuBind::Packed | GpuBind::List(_) => by_number(),
+        }))
+    }
+
+    fn listed_gpus(
+        &self,
+        sets: &[Vec<u32>],
+        (gpus, ranks): (usize, usize),
+    ) -> Result<Vec<Vec<usize>>, String> {
+        let given: Vec<String> = sets.iter().map(|set| ranges(set, "+")).collect();
+        let given = format!("'--gpu-bind list:{}'", given.join(","));
+        if let Some(strange) = sets.iter().flatten().find(|number| index(**number) >= gpus) {
+            let found = self.shown_count(gpus, "GPU");
+            return Err(format!(
+                "{found}, numbered from 0, and {given} names {strange}; name others"
+            ));
+        }
+        let of = |rank: usize| sets[rank % sets.len()].iter().map(|one| index(*one)).collect();
+        let all: Vec<Vec<usize>> = (0..ranks).map(of).collect();
+        let mut users = vec![0_usize; gpus];
+        for gpu in all.iter().flatten() {
+            users[*gpu] += 1;
+        }
+        let most = users.iter().copied().max().unwrap_or_default();
+        match most > index(self.placement.gpus.share) {
+            true => Err(format!(
+                "host {}: {given} gives {most} of {ranks} ranks the same GPU; list one for each rank, or \
+                 allow it by '--gpu-share {most}'",
+                self.host
+            )),
+            false => Ok(all),
+        }
+    }
+
+    fn too_few_gpus(&self, devices: &[&Device], (ranks, count): (usize, usize)) -> String {
+        let found = self.shown_count(devices.len(), "GPU");
+        let asked = count.saturating_mul(ranks);
+        let plural = if ranks == 1 { "" } else { "s" };
+        let asked = format!(
+            "{found}, and {ranks} rank{plural} with '--gpus-per-rank {count}' {} {asked}",
+            if ranks == 1 { "asks for" } else { "ask for" }
+        );
+        match devices.len() / count {
+            0 if devices.is_empty() => format!("{asked}; leave the option out"),
+            0 => format!("{asked}; ask for {} at most", devices.len()),
+            sets => {
+                let share = ranks.div_ceil(sets);
+                format!("{asked}; '--gpu-share {share}' lets {share} ranks have the same one")
+            }
+        }
+    }
+
+    /// Beginning of a sentence: the host has so many of these devices, and why not more.
+    fn shown_count(&self, count: usize, what: &str) -> String {
+        let number = if count == 0 { "no".to_owned() } else { count.to_string() };
+        let plural = if count == 1 { "" } else { "s" };
+        let host = &self.host;
+        match self.choices.is_empty() || what != "GPU" {
+            true => format!("host {host} has {number} {what}{plural} for ranks"),
+            false => {
+                let choices = self.choices.join(" and ");
+                format!("host {host} has {number} {what}{plural} for ranks, which {choices} allows")
+            }
+        }
+    }
+
+    /// Network cards of each rank: the nearest to its processors, else to its GPUs.
+    fn nics(&self, places: &[RankPlace]) -> Result<Vec<Vec<usize>>, String> {
+        let (cards, count) = (self.hardware.nics(), index(self.placement.nics));
+        if count > cards.len() {
+            let found = self.shown_count(cards.len(), "network card");
+            let most = cards.len();
+            return Err(match most {
+                0 => {
+                    format!("{found}, and '--nics-per-rank {count}' asks for {count}; leave it out")
+                }
+                _ => format!(
+                    "{found}, and '--nics-per-rank {count}' asks for more; ask for {most} at most"
+                ),
+            });
+        }
+        let gpus = self.gpu_devices();
+        let near_gpus = |place: &RankPlace| {
+            let near = place.gpus.iter().filter_map(|gpu| Some(&gpus.get(*gpu)?.near));
+            let near = near.fold(ProcessorSet::default(), |all, near| all.or(near));
+            RankPlace { processors: near, memories: Vec::new(), ..place.clone() }
+        };
+        let located = places.iter().map(|place| match place.processors.is_empty() {
+            true => near_gpus(place),
+            false => place.clone(),
+        });
+        let located: Vec<RankPlace> = located.collect();
+        let by_number = || packed((0..cards.len()).collect(), (places.len(), count));
+        Ok(self.nearest(&cards, (&located, count)).unwrap_or_else(by_number))
+    }
+
+    /// For each rank the nearest devices, of which no more ranks have the same than have to. Near devices are
+    /// assigned before others, so that no rank takes a device that is near another one. `None` if devices
+    /// that are left for a rank are too few.
+    fn nearest(
+        &self,
+        devices: &[&Device],
+        (places, count): (&[RankPlace], usize),
+    ) -> Option<Vec<Vec<usize>>> {
+        let share = places.len().div_ceil((devices.len() / count).max(1));
+        let mut users = vec![0_usize; devices.len()];
+        let mut all: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
+        for farthest in [Distance::Memory, Distance::Unknown] {
+            for (place, own) in places.iter().zip(&mut all) {
+                let distances = devices.iter().map(|device| self.distance(place, device));
+                let mut near: Vec<(Distance, usize, usize)> = distances
+                    .zip(&users)
+                    .zip(0..)
+                    .map(|((distance, users), at)| (distance, *users, at))
+                    .filter(|(distance, users, at)| {
+                        *distance <= farthest && *users < share && !own.contains(at)
+                    })
+                    .collect();
+                near.sort_unstable();
+                for (_, _, at) in near.into_iter().take(count - own.len()) {
+                    users[at] += 1;
+                    own.push(at);
+                }
+            }
+        }
+        all.iter_mut().for_each(|own| own.sort_unstable());
+        all.iter().all(|own| own.len() == count).then_some(all)
+    }
+
+    fn distance(&self, place: &RankPlace, device: &Device) -> Distance {
+        if device.near.meets(&place.processors) {
+            return Distance::Processors;
+        }
+        if device.memory.is_some_and(|memory| place.memories.contains(&memory)) {
+            return Distance::Memory;
+        }
+        let packages = self.hardware.sets(|kind| *kind == GroupKind::Package);
+        let shares = |package: &&ProcessorSet| {
+            package.meets(&device.near) && package.meets(&place.processors)
+        };
+        match packages.iter().any(shares) {
+            true => Distance::Package,
+            false => Distance::Unknown,
+        }
+    }
+
+    fn memory(&self, rank: u32, place: &RankPlace) -> Result<Option<MemoryPolicy>, String> {
+        let Self { hardware, host, placement, .. } = self;
+        let Some(binding) = &placement.memory else { return Ok(None) };
+        let (mode, domains) = match binding {
+            MemoryBinding::Local => (MemoryMode::Bind, place.memories.clone()),
+            MemoryBinding::Preferred => (MemoryMode::Preferred, place.memories.clone()),
+            MemoryBinding::Interleave => (MemoryMode::Interleave, place.memories.clone()),
+            MemoryBinding::HighBandwidth => {
+                let near = near_memories(hardware, &place.processors, MemoryKind::HighBandwidth);
+                (MemoryMode::Bind, near)
+            }
+            MemoryBinding::List(sets) => {
+                let domains = sets[index(rank) % sets.len()].clone();
+                let is_there = |one: &u32| hardware.memories.iter().any(|all| all.number == *one);
+                if let Some(strange) = domains.iter().find(|domain| !is_there(domain)) {
+                    let all: Vec<u32> = hardware.memories.iter().map(|one| one.number).collect();
+                    return Err(format!(
+                        "host {host} has memory domains {} for ranks, and '--mem-bind list:…' names {strange}; \
+                         name others",
+                        ranges(&all, ",")
+                    ));
+                }
+                (MemoryMode::Bind, domains)
+            }
+        };
+        match (domains.is_empty(), mode) {
+            (false, _) => Ok(Some(MemoryPolicy { mode, domains })),
+            (true, MemoryMode::Preferred) => Ok(None),
+            (true, _) if *binding == MemoryBinding::HighBandwidth => Err(format!(
+                "host {host} has no high bandwidth memory near rank {rank} of the host; leave '--mem-bind hbm' out"
+            )),
+            (true, _) => {
+                Err(format!("host {host} lists no memory domains; leave '--mem-bind' out"))
+            }
+        }
+    }
+}
+
+/// Distance of a device from a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Distance {
+    /// Near its processors.
+    Processors,
+    /// In one of its memory domains.
+    Memory,
+    /// In the same package.
+    Package,
+    /// Elsewhere, or not known.
+    Unknown,
+}
+
+/// For each rank `count` consecutive things in this order; several ranks one after the other have the same ones
+/// if there are too few.
+fn packed(order: Vec<usize>, (ranks, count): (usize, usize)) -> Vec<Vec<usize>> {
+    let sets: Vec<&[usize]> = order.chunks_exact(count).collect();
+    let of = |rank: usize| match ranks > sets.len() {
+        true => sets[rank * sets.len() / ranks].to_vec(),
+        false => sets[rank].to_vec(),
+    };
+    (0..ranks).map(of).collect()
+}
+
+/// Binding of ranks that all have processors of their own; `None` without ranks.
+fn of_places(places: &[RankPlace]) -> Option<Binding> {
+    let sets: Vec<Vec<u32>> =
+        places.iter().map(|place| place.processors.iter().copied().collect()).collect();
+    (!sets.is_empty()).then(|| Binding::of_sets(sets))
+}
+
+/// Numbers of the memory domains of a kind near processors; of all if there are no processors.
+fn near_memories(hardware: &NodeHardware, near: &ProcessorSet, kind: MemoryKind) -> Vec<u32> {
+    let is_near = |memory: &&pmi_host_hardware::model::Memory| {
+        let processors = match kind {
+            MemoryKind::Main => hardware.own_processors(memory),
+            _ => memory.near.clone(),
+        };
+        memory.kind == kind && (near.is_empty() || processors.meets(near))
+    };
+    hardware.memories.iter().filter(is_near).map(|memory| memory.number).collect()
+}
+
+/// With threads, a rank that is bound to one core, or hardware thread, has one for each thread.
+fn widened(placement: &Placement) -> Placement {
+    let mut placement = placement.clone();
+    if let (BindTo::Units(Units { unit: Unit::Core | Unit::HwThread, count }), Some(threads)) =
+        (&mut placement.bind_to, placement.threads)
+        && *count == 1
+    {
+        *count = threads;
+    }
+    placement
+}
+
+fn wanted(placement: &Placement) -> Wanted {
+    let bind_to = match &placement.bind_to {
+        BindTo::Units(units) => Some(units.unit),
+        _ => None,
+    };
+    let map_by = match placement.map_by {
+        Some(MapBy::Units(units)) => Some(units.unit),
+        _ => None,
+    };
+    let is_cache = |unit: Option<Unit>| matches!(unit, Some(Unit::Cache(_)));
+    let has_caches = is_cache(bind_to) || is_cache(map_by);
+    let has_devices = matches!(placement.map_by, Some(MapBy::Device(_) | MapBy::Auto))
+        || placement.nics > 0
+        || placement.gpus.per_rank.is_some()
+        || matches!(placement.gpus.bind, GpuBind::List(_));
+    Wanted {
+        caches: if has_caches { Caches::Data } else { Caches::None },
+        memory: Memories::All,
+        devices: has_devices,
+        ..Wanted::default()
+    }
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

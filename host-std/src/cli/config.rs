@@ -7,9 +7,11 @@ use crate::demo_rank::DEMO_RANK;
 use crate::launch::environment::other_launchers;
 use crate::launch::plan::job::{App, JobSpec, name_of_this_run};
 use crate::launch::plan::preload;
+use crate::launch::plan::program_environment::found_by;
 use crate::launch::start::gdb::GDB;
 use crate::launch::topology::binding;
-use crate::launch::topology::binding::{Binding, RankCounts};
+use crate::launch::topology::binding::RankCounts;
+use crate::launch::topology::places::{NodePlaces, PlaceRequest};
 use crate::placement::{ExpectedRanks, HostList, PlacedHosts};
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
@@ -33,7 +35,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Configuration of the first job.
 #[derive(Debug)]
@@ -58,8 +59,8 @@ pub(crate) struct Config {
     pub(crate) dial_in_node: Option<u32>,
     /// Listener for pages, with its credentials.
     pub(crate) web: Option<WebListenConfig>,
-    /// Binding of ranks to processors; `None` if the system may choose.
-    pub(crate) binding: Option<Arc<Binding>>,
+    /// Places of the ranks of this node.
+    pub(crate) places: NodePlaces,
     /// Number of processes that all jobs together may have.
     pub(crate) universe: UniverseSize,
     /// Name of the first job, if the program that has started the launcher has chosen it.
@@ -89,9 +90,9 @@ pub(crate) enum ConfigError {
     /// The listener cannot be set up.
     #[error("{0}")]
     Listen(String),
-    /// The requested binding is impossible.
+    /// The requested placement is impossible.
     #[error("{0}")]
-    Binding(String),
+    Placement(String),
 }
 
 impl Config {
@@ -205,7 +206,7 @@ impl Config {
         let web = address.map(|address| WebListenConfig::resolve(address, job, secret.clone()));
         let web = web.transpose().map_err(ConfigError::Listen)?;
         if let (None, Some(processors)) = (&hosts, &settings.placement.processors) {
-            binding::limit_to(processors).map_err(ConfigError::Binding)?;
+            binding::limit_to(processors).map_err(ConfigError::Placement)?;
         }
         if let BindTo::Launcher(launcher) = settings.placement.bind_to {
             // Nodes of one machine would all take its first processors.
@@ -215,12 +216,12 @@ impl Config {
                 false => of_launcher(launcher, &parts, is_oversubscribed),
             };
         }
-        let binding = match hosts {
-            None => Binding::resolve(&settings.placement, RankCounts { all: ranks, local: ranks }),
-            // Each node has processors of its own.
-            Some(_) => Binding::check(&settings.placement).map(|()| None),
+        let places = match hosts {
+            None => place_ranks(&settings, &parts, &host, RankCounts { all: ranks, local: ranks }),
+            // Each node has processors and devices of its own.
+            Some(_) => NodePlaces::check(&settings.placement).map(|()| NodePlaces::default()),
         };
-        let binding = binding.map_err(ConfigError::Binding)?.map(Arc::new);
+        let places = places.map_err(ConfigError::Placement)?;
         let (node, nspace) = (None, None);
         Ok(Self {
             ranks,
@@ -233,7 +234,7 @@ impl Config {
             listen,
             dial_in_node,
             web,
-            binding,
+            places,
             universe,
             nspace,
             settings,
@@ -255,7 +256,7 @@ impl Config {
             run: &self.run,
             hosts: self.hosts(),
             node: self.node,
-            binding: self.binding.as_ref(),
+            places: &self.places,
             universe: self.universe,
             nspace: self.nspace.as_deref(),
             settings: &self.settings,
@@ -464,7 +465,7 @@ fn default_ranks(
             unit
         }
     };
-    let units = binding::count(unit).map_err(ConfigError::Binding)?;
+    let units = binding::count(unit).map_err(ConfigError::Placement)?;
     Ok(Some(u32::try_from(units).unwrap_or(u32::MAX)))
 }
 
@@ -516,6 +517,24 @@ fn looks_here(launcher: DefaultRanks, name: &OsStr, directory: Option<&Path>) ->
         }
         DefaultRanks::Required | DefaultRanks::One => false,
     }
+}
+
+/// Places the ranks of this node.
+///
+/// # Errors
+///
+/// A message for the user, with the remedy.
+pub(crate) fn place_ranks(
+    settings: &Settings,
+    parts: &[App],
+    host: &str,
+    ranks: RankCounts,
+) -> Result<NodePlaces, String> {
+    let variable = |name: &str| {
+        let found = found_by(&parts.first()?.program, &settings.environment, name)?;
+        found.into_string().ok()
+    };
+    NodePlaces::resolve(&settings.placement, PlaceRequest { host, ranks, variable: &variable })
 }
 
 /// Binding of another launcher without an option: Open MPI's binds no ranks where hosts have more of them
@@ -577,10 +596,10 @@ impl ConfigError {
     /// Exit code, as a shell would return it.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) => USAGE,
+            Self::Usage(_) | Self::Placement(_) => USAGE,
             Self::Program(error) => error.exit_code(),
             Self::BehindColon { error, .. } => error.exit_code(),
-            Self::Listen(_) | Self::Binding(_) => 1,
+            Self::Listen(_) => 1,
         }
     }
 }

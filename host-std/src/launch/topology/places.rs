@@ -109,6 +109,15 @@ impl NodePlaces {
         }
         Arc::new(PlacedNode::read(placement.clone(), request)?).place(request.ranks)
     }
+
+    /// Checks that this machine has the processors and the memory of the ranks.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user, with the host and the remedy.
+    pub(crate) fn check_here(&self) -> Result<(), String> {
+        self.places.as_ref().map_or(Ok(()), |places| places.check_here())
+    }
 }
 
 /// True if an option places ranks by more than the processors that the system lists.
@@ -165,12 +174,7 @@ impl Places {
         place.map(of).unwrap_or_default()
     }
 
-    /// Checks that this machine has the processors and the memory of the ranks.
-    ///
-    /// # Errors
-    ///
-    /// A message for the user, with the host and the remedy.
-    pub(crate) fn check_here(&self) -> Result<(), String> {
+    fn check_here(&self) -> Result<(), String> {
         let PlacedNode { host, placement, is_described, .. } = &*self.node;
         let bound =
             self.ranks.iter().fold(ProcessorSet::default(), |all, rank| all.or(&rank.processors));
@@ -354,25 +358,26 @@ impl PlacedNode {
     fn gpus(&self, places: &[RankPlace]) -> Result<Option<Vec<Vec<usize>>>, String> {
         let Some(count) = self.gpus_of_rank() else { return Ok(None) };
         let (devices, ranks) = (self.gpu_devices(), places.len());
+        let demand = Demand { ranks, count };
         let settings = &self.placement.gpus;
         if let GpuBind::List(sets) = &settings.bind {
-            return self.listed_gpus(sets, (devices.len(), ranks)).map(Some);
+            return self.listed_gpus(sets, devices.len(), ranks).map(Some);
         }
         // Sets of GPUs that are apart from each other.
         let sets = devices.len() / count;
         if ranks > sets.saturating_mul(index(settings.share)) {
-            return Err(self.too_few_gpus(&devices, (ranks, count)));
+            return Err(self.too_few_gpus(devices.len(), demand));
         }
-        let by_number = || packed((0..devices.len()).collect(), (ranks, count));
+        let by_number = || packed((0..devices.len()).collect(), demand);
         let is_bound = places.iter().any(|place| !place.processors.is_empty());
         Ok(Some(match settings.bind {
             GpuBind::Closest if is_bound => {
-                self.nearest(&devices, (places, count)).unwrap_or_else(by_number)
+                self.nearest(&devices, places, count).unwrap_or_else(by_number)
             }
             GpuBind::Closest => {
                 let mut order: Vec<usize> = (0..devices.len()).collect();
                 order.sort_by_key(|at| devices[*at].memory.unwrap_or(u32::MAX));
-                packed(order, (ranks, count))
+                packed(order, demand)
             }
             GpuBind::Packed | GpuBind::List(_) => by_number(),
         }))
@@ -381,7 +386,8 @@ impl PlacedNode {
     fn listed_gpus(
         &self,
         sets: &[Vec<u32>],
-        (gpus, ranks): (usize, usize),
+        gpus: usize,
+        ranks: usize,
     ) -> Result<Vec<Vec<usize>>, String> {
         let given: Vec<String> = sets.iter().map(|set| ranges(set, "+")).collect();
         let given = format!("'--gpu-bind list:{}'", given.join(","));
@@ -408,17 +414,18 @@ impl PlacedNode {
         }
     }
 
-    fn too_few_gpus(&self, devices: &[&Device], (ranks, count): (usize, usize)) -> String {
-        let found = self.shown_count(devices.len(), "GPU");
+    fn too_few_gpus(&self, gpus: usize, demand: Demand) -> String {
+        let Demand { ranks, count } = demand;
+        let found = self.shown_count(gpus, "GPU");
         let asked = count.saturating_mul(ranks);
         let plural = if ranks == 1 { "" } else { "s" };
         let asked = format!(
             "{found}, and {ranks} rank{plural} with '--gpus-per-rank {count}' {} {asked}",
             if ranks == 1 { "asks for" } else { "ask for" }
         );
-        match devices.len() / count {
-            0 if devices.is_empty() => format!("{asked}; leave the option out"),
-            0 => format!("{asked}; ask for {} at most", devices.len()),
+        match gpus / count {
+            0 if gpus == 0 => format!("{asked}; leave the option out"),
+            0 => format!("{asked}; ask for {gpus} at most"),
             sets => {
                 let share = ranks.div_ceil(sets);
                 format!("{asked}; '--gpu-share {share}' lets {share} ranks have the same one")
@@ -466,8 +473,9 @@ impl PlacedNode {
             false => place.clone(),
         });
         let located: Vec<RankPlace> = located.collect();
-        let by_number = || packed((0..cards.len()).collect(), (places.len(), count));
-        Ok(self.nearest(&cards, (&located, count)).unwrap_or_else(by_number))
+        let by_number =
+            || packed((0..cards.len()).collect(), Demand { ranks: places.len(), count });
+        Ok(self.nearest(&cards, &located, count).unwrap_or_else(by_number))
     }
 
     /// For each rank the nearest devices, of which no more ranks have the same than have to. Near devices are
@@ -476,24 +484,25 @@ impl PlacedNode {
     fn nearest(
         &self,
         devices: &[&Device],
-        (places, count): (&[RankPlace], usize),
+        places: &[RankPlace],
+        count: usize,
     ) -> Option<Vec<Vec<usize>>> {
         let share = places.len().div_ceil((devices.len() / count).max(1));
         let mut users = vec![0_usize; devices.len()];
         let mut all: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
         for farthest in [Distance::Memory, Distance::Unknown] {
             for (place, own) in places.iter().zip(&mut all) {
-                let distances = devices.iter().map(|device| self.distance(place, device));
-                let mut near: Vec<(Distance, usize, usize)> = distances
-                    .zip(&users)
-                    .zip(0..)
-                    .map(|((distance, users), at)| (distance, *users, at))
-                    .filter(|(distance, users, at)| {
-                        *distance <= farthest && *users < share && !own.contains(at)
-                    })
-                    .collect();
+                let candidate = |at: usize| {
+                    let distance = self.distance(place, devices[at]);
+                    Candidate { distance, users: users[at], at }
+                };
+                let may_have = |one: &Candidate| {
+                    one.distance <= farthest && one.users < share && !own.contains(&one.at)
+                };
+                let mut near: Vec<Candidate> =
+                    (0..devices.len()).map(candidate).filter(may_have).collect();
                 near.sort_unstable();
-                for (_, _, at) in near.into_iter().take(count - own.len()) {
+                for Candidate { at, .. } in near.into_iter().take(count - own.len()) {
                     users[at] += 1;
                     own.push(at);
                 }
@@ -558,6 +567,24 @@ impl PlacedNode {
     }
 }
 
+/// Devices that ranks are to have.
+#[derive(Clone, Copy, Debug)]
+struct Demand {
+    /// Number of ranks.
+    ranks: usize,
+    /// Devices of each; one at least.
+    count: usize,
+}
+
+/// A device that a rank may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    distance: Distance,
+    /// Ranks that have it.
+    users: usize,
+    at: usize,
+}
+
 /// Distance of a device from a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Distance {
@@ -573,7 +600,7 @@ enum Distance {
 
 /// For each rank `count` consecutive things in this order; several ranks one after the other have the same ones
 /// if there are too few.
-fn packed(order: Vec<usize>, (ranks, count): (usize, usize)) -> Vec<Vec<usize>> {
+fn packed(order: Vec<usize>, Demand { ranks, count }: Demand) -> Vec<Vec<usize>> {
     let sets: Vec<&[usize]> = order.chunks_exact(count).collect();
     let of = |rank: usize| match ranks > sets.len() {
         true => sets[rank * sets.len() / ranks].to_vec(),

@@ -11,7 +11,7 @@ use pmi_host_hardware::hwloc::{HwlocVersion, limits};
 use pmi_host_hardware::linux::{Allowed, Wanted};
 use pmi_host_hardware::model::NodeHardware;
 use pmi_host_hardware::nvidia_smi;
-use pmi_host_hardware::visible::GpuChoice;
+use pmi_host_hardware::visible::Restriction;
 use pmi_host_os::command_output::output_within;
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -113,16 +113,6 @@ fn of_this_machine() -> Result<Known, String> {
     missing.extend(
         left_out.iter().map(|one| format!("{} is left out: {}", one.device.name(), one.why)),
     );
-    for ChoiceVariable { name, choice } in CHOICES {
-        if let Ok(value) = std::env::var(name) {
-            let before = hardware.devices.len();
-            hardware.leave_out_unchosen(choice(&value));
-            let count = before - hardware.devices.len();
-            if count > 0 {
-                missing.push(format!("{name}={value} leaves out {}", counted(count, "GPU")));
-            }
-        }
-    }
     let of_nvidia = DeviceKind::Gpu(GpuMaker::Nvidia);
     if hardware.devices.iter().any(|device| device.kind == of_nvidia) {
         match helper(&["-L"]) {
@@ -133,6 +123,11 @@ fn of_this_machine() -> Result<Known, String> {
             Ok(text) => links = joined(&text),
             Err(why) => missing.push(format!("connections by NVLink are not known: {why}")),
         }
+    }
+    // Lists name MIG instances by the UUIDs that the helper knows.
+    let ours = |name: &str| std::env::var(name).ok();
+    for Restriction { name, value, gpus } in hardware.leave_out_by_variables(&ours) {
+        missing.push(format!("{name}={value} leaves out {}", counted(gpus, "GPU")));
     }
     Ok(Known { hardware, links, missing })
 }
@@ -176,27 +171,6 @@ fn helper(words: &[&str]) -> Result<String, String> {
 
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-/// A variable that chooses GPUs.
-struct ChoiceVariable {
-    name: &'static str,
-    choice: fn(&str) -> GpuChoice<'_>,
-}
-
-/// Variables in the order in which libraries apply them.
-const CHOICES: [ChoiceVariable; 4] = [
-    ChoiceVariable { name: "CUDA_VISIBLE_DEVICES", choice: |list| GpuChoice::Cuda(list) },
-    ChoiceVariable { name: "ROCR_VISIBLE_DEVICES", choice: |list| GpuChoice::Rocm(list) },
-    ChoiceVariable { name: "HIP_VISIBLE_DEVICES", choice: |list| GpuChoice::Rocm(list) },
-    ChoiceVariable { name: "ZE_AFFINITY_MASK", choice: level_zero },
-];
-
-fn level_zero(mask: &str) -> GpuChoice<'_> {
-    match std::env::var("ZE_FLAT_DEVICE_HIERARCHY").as_deref() {
-        Ok("COMPOSITE") => GpuChoice::LevelZeroComposite(mask),
-        _ => GpuChoice::LevelZeroFlat(mask),
-    }
 }
 
 const HELPER: &str = "nvidia-smi";

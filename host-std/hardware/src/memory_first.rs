@@ -145,7 +145,7 @@ fn within(
 }
 
 /// Share of the owner with this number in `count` things, of which owners with low numbers have one more.
-fn share(count: usize, owners: usize, number: usize) -> Range<usize> {
+pub(crate) fn share(count: usize, owners: usize, number: usize) -> Range<usize> {
     let (each, more) = (count / owners, count % owners);
     let start = number * each + number.min(more);
     start..start + each + usize::from(number < more)

@@ -2,12 +2,12 @@
 
 use pmi_host_base::ranges::ranges;
 use pmi_host_base::user_file;
-use pmi_host_hardware::device::{DeviceKind, GpuMaker, PartKind};
+use pmi_host_hardware::device::{Device, DeviceKind, GpuMaker, PartKind};
 use pmi_host_hardware::hwloc::limits;
 use pmi_host_hardware::linux::{Allowed, Wanted};
 use pmi_host_hardware::model::NodeHardware;
 use pmi_host_hardware::nvidia_smi;
-use pmi_host_hardware::visible::GpuChoice;
+use pmi_host_hardware::visible::Restriction;
 use pmi_host_os::command_output::output_within;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -24,8 +24,8 @@ pub(crate) struct KnownHardware {
     pub(crate) hardware: NodeHardware,
     /// Sentences for the user.
     pub(crate) missing: Vec<String>,
-    /// Variables that leave GPUs out, as `CUDA_VISIBLE_DEVICES=0`.
-    pub(crate) choices: Vec<String>,
+    /// Variables that leave GPUs out.
+    pub(crate) restrictions: Vec<Restriction>,
 }
 
 /// Reads the XML of hwloc that describes a machine.
@@ -69,15 +69,17 @@ pub(crate) fn of_this_machine(
             Err(why) => missing.push(format!("MIG instances are not known: {why}")),
         }
     }
-    let choices = leave_out_unchosen(&mut hardware, variable);
-    missing.extend(choices.iter().map(|choice| choice.sentence()));
-    let choices = choices.into_iter().map(|choice| choice.assignment).collect();
-    Ok(KnownHardware { hardware, missing, choices })
+    let restrictions = hardware.leave_out_by_variables(variable);
+    missing.extend(restrictions.iter().map(|Restriction { name, value, gpus }| {
+        let plural = if *gpus == 1 { "" } else { "s" };
+        format!("{name}={value} leaves out {gpus} GPU{plural}")
+    }));
+    Ok(KnownHardware { hardware, missing, restrictions })
 }
 
 /// True if the helper of NVIDIA knows names that are wanted.
 fn needs_names(hardware: &NodeHardware, wanted: Wanted) -> bool {
-    let is_nameless = |gpu: &pmi_host_hardware::device::Device| {
+    let is_nameless = |gpu: &Device| {
         gpu.parts.iter().any(|part| part.kind == PartKind::Mig && part.uuid.is_none())
     };
     hardware
@@ -103,36 +105,6 @@ fn restricted(all: &NodeHardware, left: &NodeHardware) -> Vec<String> {
     sentences
 }
 
-/// A variable that has left GPUs out.
-struct LeftOutByChoice {
-    assignment: String,
-    count: usize,
-}
-
-impl LeftOutByChoice {
-    fn sentence(&self) -> String {
-        let Self { assignment, count } = self;
-        format!("{assignment} leaves out {count} GPU{}", if *count == 1 { "" } else { "s" })
-    }
-}
-
-fn leave_out_unchosen(
-    hardware: &mut NodeHardware,
-    variable: VariableOf<'_>,
-) -> Vec<LeftOutByChoice> {
-    let mut left_out = Vec::new();
-    for ChoiceVariable { name, choice } in CHOICES {
-        let Some(value) = variable(name) else { continue };
-        let before = hardware.usable_gpus().len();
-        hardware.leave_out_unchosen(choice(&value, variable));
-        let count = before - hardware.usable_gpus().len();
-        if count > 0 {
-            left_out.push(LeftOutByChoice { assignment: format!("{name}={value}"), count });
-        }
-    }
-    left_out
-}
-
 /// A line for each group of GPUs that NVLink joins.
 ///
 /// # Errors
@@ -156,27 +128,6 @@ fn helper(words: &[&str]) -> Result<String, String> {
         Ok(Some(output)) => Err(format!("{called} failed ({})", output.status)),
         Ok(None) => Err(format!("{called} took more than 1 s")),
         Err(error) => Err(format!("{called} cannot be started ({error})")),
-    }
-}
-
-/// A variable that chooses GPUs.
-struct ChoiceVariable {
-    name: &'static str,
-    choice: for<'a> fn(&'a str, VariableOf<'_>) -> GpuChoice<'a>,
-}
-
-/// Variables in the order in which libraries apply them.
-const CHOICES: [ChoiceVariable; 4] = [
-    ChoiceVariable { name: "CUDA_VISIBLE_DEVICES", choice: |list, _| GpuChoice::Cuda(list) },
-    ChoiceVariable { name: "ROCR_VISIBLE_DEVICES", choice: |list, _| GpuChoice::Rocm(list) },
-    ChoiceVariable { name: "HIP_VISIBLE_DEVICES", choice: |list, _| GpuChoice::Rocm(list) },
-    ChoiceVariable { name: "ZE_AFFINITY_MASK", choice: level_zero },
-];
-
-fn level_zero<'a>(mask: &'a str, variable: VariableOf<'_>) -> GpuChoice<'a> {
-    match variable("ZE_FLAT_DEVICE_HIERARCHY").as_deref() {
-        Some("COMPOSITE") => GpuChoice::LevelZeroComposite(mask),
-        _ => GpuChoice::LevelZeroFlat(mask),
     }
 }
 

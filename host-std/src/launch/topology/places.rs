@@ -18,6 +18,7 @@ use pmi_host_hardware::masks::{self, Expose};
 use pmi_host_hardware::memory_first::{self, RankPlace, RanksToPlace};
 use pmi_host_hardware::model::{GroupKind, MemoryKind, NodeHardware};
 use pmi_host_hardware::processor_set::ProcessorSet;
+use pmi_host_hardware::visible::Restriction;
 use std::sync::Arc;
 
 /// Ranks of this node, and what they are placed by besides options.
@@ -58,7 +59,7 @@ struct PlacedNode {
     /// True if a file describes the hardware, which this machine may lack.
     is_described: bool,
     /// Variables that leave GPUs out.
-    choices: Vec<String>,
+    restrictions: Vec<Restriction>,
     placement: Placement,
 }
 
@@ -204,20 +205,20 @@ impl PlacedNode {
         let host = request.host.to_owned();
         if let Some(file) = &placement.topology {
             let hardware = machine::of_file(file);
-            let hardware = hardware.map_err(|why| {
+            let mut hardware = hardware.map_err(|why| {
                 format!("host {host}: '--topology {}': {why}; leave it out", file.display())
             })?;
-            let (choices, is_described) = (Vec::new(), true);
-            return Ok(Self { host, hardware, is_described, choices, placement });
+            let restrictions = hardware.leave_out_by_variables(request.variable);
+            return Ok(Self { host, hardware, is_described: true, restrictions, placement });
         }
         let known = machine::of_this_machine(wanted(&placement), request.variable);
-        let KnownHardware { hardware, choices, .. } = known.map_err(|why| {
+        let KnownHardware { hardware, restrictions, .. } = known.map_err(|why| {
             format!(
                 "host {host} does not describe its hardware ({why}); name a description with '--topology \
                  FILE', or leave '--map-by', '--mem-bind' and options of devices out"
             )
         })?;
-        Ok(Self { host, hardware, is_described: false, choices, placement })
+        Ok(Self { host, hardware, is_described: false, restrictions, placement })
     }
 
     /// Places the ranks of a job.
@@ -265,6 +266,9 @@ impl PlacedNode {
                 place.nics = nics;
             }
         }
+        for place in &places {
+            self.check_names(place)?;
+        }
         let memory = (0..).zip(&places).map(|(rank, place)| self.memory(rank, place));
         let memory = memory.collect::<Result<_, String>>()?;
         let places = Places { node: Arc::clone(self), ranks: places, memory };
@@ -299,7 +303,7 @@ impl PlacedNode {
         };
         if devices.is_empty() {
             let (option, what) = match kind {
-                MapDevice::Gpu => ("gpu", self.shown_count(0, "GPU")),
+                MapDevice::Gpu => ("gpu", self.shown_count(0, GPU)),
                 MapDevice::Nic => ("nic", self.shown_count(0, "network card")),
             };
             return Err(format!("{what}, and '--map-by {option}' needs one; leave it out"));
@@ -392,7 +396,7 @@ impl PlacedNode {
         let given: Vec<String> = sets.iter().map(|set| ranges(set, "+")).collect();
         let given = format!("'--gpu-bind list:{}'", given.join(","));
         if let Some(strange) = sets.iter().flatten().find(|number| index(**number) >= gpus) {
-            let found = self.shown_count(gpus, "GPU");
+            let found = self.shown_count(gpus, GPU);
             return Err(format!(
                 "{found}, numbered from 0, and {given} names {strange}; name others"
             ));
@@ -416,7 +420,7 @@ impl PlacedNode {
 
     fn too_few_gpus(&self, gpus: usize, demand: Demand) -> String {
         let Demand { ranks, count } = demand;
-        let found = self.shown_count(gpus, "GPU");
+        let found = self.shown_count(gpus, GPU);
         let asked = count.saturating_mul(ranks);
         let plural = if ranks == 1 { "" } else { "s" };
         let asked = format!(
@@ -438,13 +442,27 @@ impl PlacedNode {
         let number = if count == 0 { "no".to_owned() } else { count.to_string() };
         let plural = if count == 1 { "" } else { "s" };
         let host = &self.host;
-        match self.choices.is_empty() || what != "GPU" {
-            true => format!("host {host} has {number} {what}{plural} for ranks"),
-            false => {
-                let choices = self.choices.join(" and ");
-                format!("host {host} has {number} {what}{plural} for ranks, which {choices} allows")
-            }
+        let found = format!("host {host} has {number} {what}{plural} for ranks");
+        if self.restrictions.is_empty() || what != GPU {
+            return found;
         }
+        let assignment = |one: &Restriction| format!("{}={}", one.name, one.value);
+        let restrictions: Vec<String> = self.restrictions.iter().map(assignment).collect();
+        let left_out: usize = self.restrictions.iter().map(|one| one.gpus).sum();
+        format!("{found}, as {} leaves out {left_out}", restrictions.join(" with "))
+    }
+
+    /// Checks that libraries can be told of the GPUs of a rank.
+    fn check_names(&self, place: &RankPlace) -> Result<(), String> {
+        if self.placement.gpus.expose == GpuExpose::Env {
+            return Ok(());
+        }
+        masks::check(&self.hardware, place).map_err(|why| {
+            format!(
+                "host {}: {why}; '--gpu-expose env' leaves the choice to the program",
+                self.host
+            )
+        })
     }
 
     /// Network cards of each rank: the nearest to its processors, else to its GPUs.
@@ -566,6 +584,8 @@ impl PlacedNode {
         }
     }
 }
+
+const GPU: &str = "GPU";
 
 /// Devices that ranks are to have.
 #[derive(Clone, Copy, Debug)]

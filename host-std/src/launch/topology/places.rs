@@ -497,7 +497,7 @@ impl PlacedNode {
     }
 
     /// For each rank the nearest devices, of which no more ranks have the same than have to. Near devices are
-    /// assigned before others, so that no rank takes a device that is near another one. `None` if devices
+    /// assigned before others, so that no rank takes a device that is nearer to another one. `None` if devices
     /// that are left for a rank are too few.
     fn nearest(
         &self,
@@ -508,7 +508,7 @@ impl PlacedNode {
         let share = places.len().div_ceil((devices.len() / count).max(1));
         let mut users = vec![0_usize; devices.len()];
         let mut all: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
-        for farthest in [Distance::Memory, Distance::Unknown] {
+        for farthest in Distance::ALL {
             for (place, own) in places.iter().zip(&mut all) {
                 let candidate = |at: usize| {
                     let distance = self.distance(place, devices[at]);
@@ -618,6 +618,10 @@ enum Distance {
     Unknown,
 }
 
+impl Distance {
+    const ALL: [Self; 4] = [Self::Processors, Self::Memory, Self::Package, Self::Unknown];
+}
+
 /// For each rank `count` consecutive things in this order; several ranks one after the other have the same ones
 /// if there are too few.
 fn packed(order: Vec<usize>, Demand { ranks, count }: Demand) -> Vec<Vec<usize>> {
@@ -685,4 +689,267 @@ fn wanted(placement: &Placement) -> Wanted {
 
 fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::placement::GpuPlacement;
+    use pmi_host_hardware::described::machines;
+
+    fn node(machine: &str, placement: Placement) -> Arc<PlacedNode> {
+        let (_, hardware) = machines().find(|(name, _)| *name == machine).unwrap();
+        let (host, restrictions) = ("n1".to_owned(), Vec::new());
+        Arc::new(PlacedNode { host, hardware, is_described: true, restrictions, placement })
+    }
+
+    fn placed(machine: &str, placement: &Placement, ranks: u32) -> Result<Arc<Places>, String> {
+        NodePlaces::check(placement)?;
+        let node = node(machine, placement.clone());
+        let placed = node.place(RankCounts { all: ranks, local: ranks })?;
+        let places = placed.places.expect("options assign devices");
+        for (rank, place) in (0..).zip(&places.ranks) {
+            let bound: ProcessorSet =
+                placed.binding.iter().flat_map(|all| all.of(rank).iter().copied()).collect();
+            assert_eq!(bound, place.processors, "{machine}");
+        }
+        Ok(places)
+    }
+
+    fn gpus(machine: &str, placement: &Placement, ranks: u32) -> Vec<Vec<usize>> {
+        let places = placed(machine, placement, ranks).unwrap();
+        places.ranks.iter().map(|place| place.gpus.clone()).collect()
+    }
+
+    fn with_gpus(per_rank: u32) -> Placement {
+        let gpus = GpuPlacement { per_rank: Some(per_rank), ..GpuPlacement::default() };
+        Placement { gpus, ..Placement::default() }
+    }
+
+    fn bound(unit: Unit, count: u32, placement: Placement) -> Placement {
+        Placement { bind_to: BindTo::Units(Units { unit, count }), ..placement }
+    }
+
+    #[test]
+    fn closest_gpus_are_near_the_processors_of_their_rank() {
+        // Frontier: ranks on the 8 domains of level 3 have the GPU of each, which are numbered otherwise.
+        let by_cache = bound(Unit::Cache(3), 1, with_gpus(1));
+        assert_eq!(
+            gpus("frontier", &by_cache, 8),
+            [[4], [5], [2], [3], [6], [7], [0], [1]].map(Vec::from)
+        );
+        let by_domain = bound(Unit::Numa, 1, with_gpus(2));
+        assert_eq!(
+            gpus("frontier", &by_domain, 4),
+            [[4, 5], [2, 3], [6, 7], [0, 1]].map(Vec::from)
+        );
+        // Perlmutter: GPU 3 is near the first cores.
+        let by_domain = bound(Unit::Numa, 1, with_gpus(1));
+        assert_eq!(gpus("perlmutter", &by_domain, 4), [[3], [2], [1], [0]].map(Vec::from));
+        // Ranks of one package take its GPUs before those of the other one.
+        let by_core = bound(Unit::Core, 1, with_gpus(1));
+        let first = gpus("dgx-h100", &by_core, 6);
+        assert_eq!(first, [[0], [1], [2], [3], [4], [5]].map(Vec::from));
+    }
+
+    #[test]
+    fn rank_takes_no_gpu_that_is_near_another_one() {
+        // The first two ranks are near GPU 4, and the third near GPU 5, which is in the same memory domain.
+        let bind_to = BindTo::User(vec![vec![0], vec![1], vec![8]]);
+        let placement = Placement { bind_to, ..with_gpus(1) };
+        assert_eq!(gpus("frontier", &placement, 3), [[4], [0], [5]].map(Vec::from));
+    }
+
+    #[test]
+    fn ranks_that_are_not_bound_have_gpus_by_domains_or_by_number() {
+        let closest = with_gpus(1);
+        assert_eq!(gpus("perlmutter", &closest, 2), [[3], [2]].map(Vec::from));
+        let mut packed = with_gpus(2);
+        packed.gpus.bind = GpuBind::Packed;
+        assert_eq!(gpus("perlmutter", &packed, 2), [[0, 1], [2, 3]].map(Vec::from));
+        let places = placed("perlmutter", &packed, 2).unwrap();
+        assert!(places.of(0).is_some_and(|place| place.processors.is_empty()));
+    }
+
+    #[test]
+    fn ranks_share_gpus_evenly_and_only_if_that_is_allowed() {
+        let mut placement = bound(Unit::Core, 1, with_gpus(1));
+        let error = placed("perlmutter", &placement, 8).unwrap_err();
+        let expected = "host n1 has 4 GPUs for ranks, and 8 ranks with '--gpus-per-rank 1' ask for 8; \
+                        '--gpu-share 2' lets 2 ranks have the same one";
+        assert_eq!(error, expected);
+        placement.gpus.share = 4;
+        let mut users = [0; 4];
+        for gpu in gpus("perlmutter", &placement, 8).concat() {
+            users[gpu] += 1;
+        }
+        assert_eq!(users, [2; 4]);
+        placement.gpus.bind = GpuBind::Packed;
+        let packed = gpus("perlmutter", &placement, 8).concat();
+        assert_eq!(packed, [0, 0, 1, 1, 2, 2, 3, 3]);
+    }
+
+    #[test]
+    fn impossible_devices_are_told_with_host_and_remedy() {
+        let list = |sets: &[&[u32]]| {
+            let mut placement = Placement::default();
+            placement.gpus.bind = GpuBind::List(sets.iter().map(|set| set.to_vec()).collect());
+            placement
+        };
+        let nics = Placement { nics: 9, ..Placement::default() };
+        let map_by =
+            |device| Placement { map_by: Some(MapBy::Device(device)), ..Placement::default() };
+        let both = {
+            let mut both = list(&[&[0, 1]]);
+            both.gpus.per_rank = Some(1);
+            both
+        };
+        for (machine, placement, ranks, parts) in [
+            ("raspberry-pi", with_gpus(1), 1, ["host n1 has no GPUs", "leave the option out"]),
+            (
+                "perlmutter",
+                with_gpus(5),
+                1,
+                ["1 rank with '--gpus-per-rank 5' asks for 5", "4 at most"],
+            ),
+            ("perlmutter", list(&[&[0], &[7]]), 1, ["has 4 GPUs", "'--gpu-bind list:0,7' names 7"]),
+            ("perlmutter", list(&[&[0]]), 2, ["2 of 2 ranks the same GPU", "'--gpu-share 2'"]),
+            ("perlmutter", both, 1, ["'--gpus-per-rank 1' contradicts", "leave"]),
+            ("frontier", nics, 1, ["has 4 network cards", "ask for 4 at most"]),
+            ("raspberry-pi", map_by(MapDevice::Gpu), 1, ["no GPUs", "'--map-by gpu' needs one"]),
+        ] {
+            let error = placed(machine, &placement, ranks).unwrap_err();
+            assert!(parts.iter().all(|part| error.contains(part)), "{machine}: {error}");
+        }
+        // More ranks than sets need not share: lists are taken in turn.
+        assert_eq!(gpus("perlmutter", &list(&[&[3], &[1, 2]]), 2), [vec![3], vec![1, 2]]);
+    }
+
+    #[test]
+    fn gpus_that_the_user_leaves_out_are_named_with_their_variable() {
+        let mut node = Arc::into_inner(node("dgx-h100", with_gpus(2))).unwrap();
+        let ours = |name: &str| (name == "CUDA_VISIBLE_DEVICES").then(|| "3".to_owned());
+        node.restrictions = node.hardware.leave_out_by_variables(&ours);
+        let error = Arc::new(node).place(RankCounts { all: 1, local: 1 }).unwrap_err();
+        let expected = "host n1 has 1 GPU for ranks, as CUDA_VISIBLE_DEVICES=3 leaves out 7, and 1 rank with \
+                        '--gpus-per-rank 2' asks for 2; ask for 1 at most";
+        assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn ranks_mapped_by_devices_are_bound_near_them() {
+        let map_by = |kind| Placement { map_by: Some(MapBy::Device(kind)), ..Placement::default() };
+        let sets = |machine, placement: &Placement, ranks| -> Vec<String> {
+            let places = placed(machine, placement, ranks).unwrap();
+            places.ranks.iter().map(|place| place.processors.to_string()).collect()
+        };
+        let gpu = map_by(MapDevice::Gpu);
+        assert_eq!(sets("frontier", &gpu, 9)[..2], ["48-55,112-119", "56-63,120-127"]);
+        assert_eq!(sets("frontier", &gpu, 9)[8], "48-55,112-119");
+        let nic = map_by(MapDevice::Nic);
+        assert_eq!(sets("frontier", &nic, 2), ["48-63,112-127", "16-31,80-95"]);
+        // Each rank has cores of its own near its device.
+        let cores = bound(Unit::Core, 2, gpu);
+        let found = sets("dgx-h100", &cores, 3);
+        assert_eq!(found, ["0-1,112-113", "2-3,114-115", "4-5,116-117"]);
+        // With GPUs, each rank is near the first of its own.
+        let two = Placement { map_by: Some(MapBy::Device(MapDevice::Gpu)), ..with_gpus(2) };
+        assert_eq!(gpus("frontier", &two, 4), [[0, 1], [2, 3], [4, 5], [6, 7]].map(Vec::from));
+    }
+
+    #[test]
+    fn placement_by_memory_first_has_gpus_memory_and_threads() {
+        let auto = Placement {
+            map_by: Some(MapBy::Auto),
+            memory: Some(MemoryBinding::Local),
+            ..Placement::default()
+        };
+        let places = placed("perlmutter", &auto, 4).unwrap();
+        let shown = |rank| {
+            let place: &RankPlace = places.of(rank).unwrap();
+            (place.gpus.clone(), place.memories.clone(), place.threads)
+        };
+        assert_eq!(shown(0), (vec![3], vec![0], 16));
+        assert_eq!(shown(3), (vec![0], vec![3], 16));
+        let policy = MemoryPolicy { mode: MemoryMode::Bind, domains: vec![3] };
+        assert_eq!(places.memory(3), Some(&policy));
+        let contradiction = bound(Unit::Core, 1, auto);
+        assert!(NodePlaces::check(&contradiction).unwrap_err().contains("leave '--bind-to' out"));
+    }
+
+    #[test]
+    fn network_cards_are_near_the_processors_or_the_gpus_of_a_rank() {
+        let nics = |placement: Placement, ranks| -> Vec<Vec<usize>> {
+            let placement = Placement { nics: 1, ..placement };
+            let places = placed("frontier", &placement, ranks).unwrap();
+            places.ranks.iter().map(|place| place.nics.clone()).collect()
+        };
+        let by_domain = bound(Unit::Numa, 1, Placement::default());
+        assert_eq!(nics(by_domain, 4), [[2], [1], [3], [0]].map(Vec::from));
+        // By the GPUs 4 and 5, 2 and 3.
+        assert_eq!(nics(with_gpus(2), 2), [[2], [1]].map(Vec::from));
+    }
+
+    #[test]
+    fn memory_is_that_of_the_processors() {
+        let memory = |machine, binding: &MemoryBinding, ranks| {
+            let placement = Placement { memory: Some(binding.clone()), ..Placement::default() };
+            let placement = bound(Unit::Numa, 1, placement);
+            let places = placed(machine, &placement, ranks)?;
+            Ok::<_, String>((0..ranks).map(|rank| places.memory(rank).cloned()).collect::<Vec<_>>())
+        };
+        let policy = |mode, domains: &[u32]| Some(MemoryPolicy { mode, domains: domains.to_vec() });
+        let local = memory("xeon-max", &MemoryBinding::Local, 2).unwrap();
+        assert_eq!(local, [policy(MemoryMode::Bind, &[0]), policy(MemoryMode::Bind, &[1])]);
+        let interleaved = memory("xeon-cxl", &MemoryBinding::Interleave, 1).unwrap();
+        assert_eq!(interleaved, [policy(MemoryMode::Interleave, &[0])]);
+        let fast = memory("xeon-max", &MemoryBinding::HighBandwidth, 1).unwrap().remove(0).unwrap();
+        assert!(
+            fast.mode == MemoryMode::Bind && fast.domains.iter().all(|one| *one >= 8),
+            "{fast:?}"
+        );
+        let error = memory("perlmutter", &MemoryBinding::HighBandwidth, 1).unwrap_err();
+        assert!(error.contains("host n1 has no high bandwidth memory"), "{error}");
+        let list = MemoryBinding::List(vec![vec![0, 1], vec![3]]);
+        let listed = memory("perlmutter", &list, 3).unwrap();
+        assert_eq!(
+            listed[1..],
+            [policy(MemoryMode::Bind, &[3]), policy(MemoryMode::Bind, &[0, 1])]
+        );
+        let error = memory("perlmutter", &MemoryBinding::List(vec![vec![9]]), 1).unwrap_err();
+        assert!(error.contains("memory domains 0-3") && error.contains("names 9"), "{error}");
+        // Ranks that are not bound have no memory that is near.
+        let unbound = Placement { memory: Some(MemoryBinding::Local), ..Placement::default() };
+        assert!(NodePlaces::check(&unbound).unwrap_err().contains("add '--bind-to numa'"));
+    }
+
+    #[test]
+    fn threads_widen_the_binding_to_cores() {
+        let threads = |unit, count| {
+            let placement = Placement { threads: Some(4), ..Placement::default() };
+            let places = placed("perlmutter", &bound(unit, count, placement), 2).unwrap();
+            let place = places.of(1).unwrap();
+            (place.threads, place.processors.to_string())
+        };
+        assert_eq!(threads(Unit::Core, 1), (4, "4-7,68-71".to_owned()));
+        assert_eq!(threads(Unit::Core, 2), (4, "2-3,66-67".to_owned()));
+        assert_eq!(threads(Unit::Numa, 1), (4, "16-31,80-95".to_owned()));
+    }
+
+    #[test]
+    fn ranks_of_another_job_have_places_of_their_own() {
+        let places = placed("perlmutter", &with_gpus(1), 1).unwrap();
+        let other = places.of_job(RankCounts { all: 4, local: 4 }).unwrap().places.unwrap();
+        assert_eq!(other.ranks.len(), 4);
+        assert!(places.of_job(RankCounts { all: 5, local: 5 }).is_err());
+    }
+
+    #[test]
+    fn run_without_options_of_devices_and_memory_reads_no_hardware() {
+        let plain = bound(Unit::Core, 1, Placement { display_map: true, ..Placement::default() });
+        let described = Placement { topology: Some("x.xml".into()), ..Placement::default() };
+        assert!(!needs_hardware(&plain) && !needs_hardware(&described));
+        assert!(needs_hardware(&bound(Unit::Core, 1, described)));
+        assert!(needs_hardware(&with_gpus(1)));
+    }
 }

@@ -443,3 +443,264 @@ const UCX_NET_DEVICES: &str = "UCX_NET_DEVICES";
 const OMP_NUM_THREADS: &str = "OMP_NUM_THREADS";
 const OMP_PLACES: &str = "OMP_PLACES";
 const OMP_PROC_BIND: &str = "OMP_PROC_BIND";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::described::machines;
+
+    fn machine(name: &str) -> NodeHardware {
+        machines().find(|(own, _)| *own == name).unwrap().1
+    }
+
+    fn gpus(gpus: &[usize]) -> RankPlace {
+        RankPlace { gpus: gpus.to_vec(), ..RankPlace::default() }
+    }
+
+    fn nics(nics: &[usize]) -> RankPlace {
+        RankPlace { nics: nics.to_vec(), ..RankPlace::default() }
+    }
+
+    /// Variables as `NAME=VALUE`, of a rank on hardware that the launcher's variables have restricted.
+    fn told(
+        hardware: &NodeHardware,
+        place: &RankPlace,
+        expose: Expose,
+        ours: &[&str],
+    ) -> Vec<String> {
+        let pairs = || ours.iter().filter_map(|pair| pair.split_once('='));
+        let ours = |wanted: &str| {
+            pairs().find(|(name, _)| *name == wanted).map(|(_, value)| value.to_owned())
+        };
+        let mut hardware = hardware.clone();
+        hardware.leave_out_by_variables(&ours);
+        let all = variables(&hardware, place, expose, &ours).into_iter();
+        all.map(|(name, value)| format!("{name}={value}")).collect()
+    }
+
+    const UUID: &str = "GPU-00000000-0000-4000-8000-00000000000";
+    const MIG: &str = "MIG-00000000-0000-5000-8000-00000000000";
+
+    #[test]
+    fn cuda_has_uuids_where_they_are_known() {
+        let dgx = machine("dgx-h100");
+        let own = format!("{UUID}3,{UUID}5");
+        let expected =
+            [format!("CUDA_VISIBLE_DEVICES={own}"), format!("NVIDIA_VISIBLE_DEVICES={own}")];
+        assert_eq!(told(&dgx, &gpus(&[3, 5]), Expose::Mask, &[]), expected);
+        // They stay right in a step that shows some GPUs, in whatever order.
+        let ours = ["CUDA_VISIBLE_DEVICES=5,4,2"];
+        let expected = format!("CUDA_VISIBLE_DEVICES={UUID}3");
+        assert_eq!(told(&dgx, &gpus(&[0]), Expose::Mask, &ours)[0], expected);
+    }
+
+    #[test]
+    fn cuda_has_numbers_in_the_order_of_addresses_where_no_uuid_is_known() {
+        let node = machine("eight-t4");
+        let expected = ["CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES=4,6"];
+        assert_eq!(told(&node, &gpus(&[4, 6]), Expose::Mask, &[]), expected);
+        // The new list replaces the one of the step, and so has its numbers.
+        let ours = ["CUDA_VISIBLE_DEVICES=6,1,3,9,2"];
+        let second = told(&node, &gpus(&[1, 2]), Expose::Mask, &ours);
+        assert_eq!(second[1], "CUDA_VISIBLE_DEVICES=3,6");
+        // In a step whose other GPUs are not there, numbers count the rest.
+        let mut confined = node.clone();
+        let of_first = |device: &Device| !device.is_gpu() || device.memory == Some(1);
+        confined.devices.retain(of_first);
+        let third = told(&confined, &gpus(&[0]), Expose::Mask, &[]);
+        assert_eq!(third[1], "CUDA_VISIBLE_DEVICES=0");
+    }
+
+    #[test]
+    fn mig_instances_have_uuids_or_none_can_be_told() {
+        let mut dgx = machine("dgx-h100");
+        let expected =
+            [format!("CUDA_VISIBLE_DEVICES={MIG}2"), format!("NVIDIA_VISIBLE_DEVICES={MIG}2")];
+        for expose in [Expose::Mask, Expose::Order] {
+            assert_eq!(told(&dgx, &gpus(&[1]), expose, &[]), expected);
+        }
+        assert_eq!(told(&dgx, &gpus(&[1]), Expose::Env, &[]), [format!("PMI_HOST_GPUS={MIG}2")]);
+        assert_eq!(check(&dgx, &gpus(&[1])), Ok(()));
+        assert_eq!(check(&dgx, &gpus(&[2, 3])), Ok(()));
+        let several = check(&dgx, &gpus(&[1, 2])).unwrap_err();
+        assert_eq!(several, Unnameable::SeveralInstances { count: 2 });
+        // A batch system chooses one by its UUID.
+        let one = [format!("CUDA_VISIBLE_DEVICES={MIG}2")];
+        assert_eq!(told(&dgx, &gpus(&[0]), Expose::Mask, &[&one[0]]), expected);
+        let first = dgx.devices.iter_mut().find(|device| device.is_gpu()).unwrap();
+        first.parts[1].uuid = None;
+        let unnamed = Unnameable::InstanceWithoutUuid { gpu: "card1".to_owned(), instance: 1 };
+        assert_eq!(check(&dgx, &gpus(&[1])), Err(unnamed));
+        assert_eq!(told(&dgx, &gpus(&[1]), Expose::Mask, &[]), [""; 0]);
+    }
+
+    #[test]
+    fn rocm_has_one_list_and_lists_above_it_count_what_it_leaves() {
+        let mut node = machine("frontier");
+        let expected = ["ROCR_VISIBLE_DEVICES=GPU-0000000000000005,GPU-0000000000000006"];
+        assert_eq!(told(&node, &gpus(&[4, 5]), Expose::Mask, &[]), expected);
+        // What Slurm sets for a step with all GPUs hides nothing, and what it says twice is said once.
+        let ours = ["ROCR_VISIBLE_DEVICES=4,5,6,7", "CUDA_VISIBLE_DEVICES=1,2,3"];
+        let expected = ["ROCR_VISIBLE_DEVICES=GPU-0000000000000007", "CUDA_VISIBLE_DEVICES=0"];
+        assert_eq!(told(&node, &gpus(&[1]), Expose::Mask, &ours), expected);
+        for device in &mut node.devices {
+            device.uuid = None;
+        }
+        let expected = ["ROCR_VISIBLE_DEVICES=6", "CUDA_VISIBLE_DEVICES=0"];
+        assert_eq!(told(&node, &gpus(&[1]), Expose::Mask, &ours), expected);
+        let ours = ["HIP_VISIBLE_DEVICES=7,2"];
+        let expected = ["ROCR_VISIBLE_DEVICES=2,7", "HIP_VISIBLE_DEVICES=0,1"];
+        assert_eq!(told(&node, &gpus(&[0, 1]), Expose::Mask, &ours), expected);
+        // In a step that shows four GPUs only, numbers are those of the step.
+        node.devices.retain(|device| device.pci.as_ref().is_some_and(|pci| pci.address.bus > 0xd0));
+        assert_eq!(told(&node, &gpus(&[3]), Expose::Mask, &[]), ["ROCR_VISIBLE_DEVICES=3"]);
+    }
+
+    #[test]
+    fn partitions_with_one_uuid_have_numbers() {
+        let text = "\
+packages 1
+cores 4
+memory 0 1GiB
+device 0000:01:00.0 1002:74a1 0380 names=card0 memory=0 partitions=2 uuid=GPU-00000000000000aa
+";
+        let mut node = NodeHardware::of_description(text).unwrap();
+        for part in &mut node.devices[0].parts {
+            part.uuid = Some("GPU-00000000000000aa".to_owned());
+        }
+        assert_eq!(told(&node, &gpus(&[1]), Expose::Mask, &[]), ["ROCR_VISIBLE_DEVICES=1"]);
+        node.devices[0].parts[1].uuid = Some("GPU-00000000000000ab".to_owned());
+        let expected = ["ROCR_VISIBLE_DEVICES=GPU-00000000000000ab"];
+        assert_eq!(told(&node, &gpus(&[1]), Expose::Mask, &[]), expected);
+    }
+
+    #[test]
+    fn level_zero_has_tiles_in_the_hierarchy_that_is_in_force() {
+        let node = machine("aurora");
+        let flat = ["ZE_FLAT_DEVICE_HIERARCHY=FLAT", "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"];
+        let expected = ["ZE_AFFINITY_MASK=2,5", flat[0], flat[1]];
+        assert_eq!(told(&node, &gpus(&[2, 5]), Expose::Mask, &[]), expected);
+        let cases = [
+            (&["ZE_FLAT_DEVICE_HIERARCHY=COMBINED"][..], "2,5"),
+            (&["ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE"], "1.0,2.1"),
+            (&["ZE_AFFINITY_MASK=11,7,6,3,2,1"], "3,11"),
+            (&["ZE_AFFINITY_MASK="], "2,5"),
+            (&["ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE", "ZE_AFFINITY_MASK=4.1,3,5"], "4.1,5.1"),
+        ];
+        for (ours, mask) in cases {
+            let place = if mask == "4.1,5.1" { gpus(&[2, 4]) } else { gpus(&[2, 5]) };
+            let all = told(&node, &place, Expose::Mask, ours);
+            assert_eq!(all[0], format!("ZE_AFFINITY_MASK={mask}"), "{ours:?}");
+            let is_told = all.contains(&flat[0].to_owned());
+            assert_eq!(is_told, !ours[0].contains("HIERARCHY"), "{ours:?}");
+        }
+    }
+
+    #[test]
+    fn selectors_of_sycl_contradict_masks_that_leave_none_of_their_gpus() {
+        let ranks = |mask: &str| vec![(ZE_AFFINITY_MASK, mask.to_owned())];
+        let cases = [
+            ("level_zero:1", "3", true),
+            ("level_zero:0,1", "3", false),
+            ("level_zero:1", "3,4", false),
+            ("level_zero:gpu", "3", false),
+            ("*:2.0", "3,4", true),
+            ("opencl:cpu;level_zero:4", "3", true),
+            ("opencl:gpu", "3", false),
+            ("!level_zero:5", "3", false),
+        ];
+        for (selector, mask, is_contradiction) in cases {
+            let ours = |name: &str| (name == ONEAPI_DEVICE_SELECTOR).then(|| selector.to_owned());
+            let found = contradictions(&ranks(mask), &ours);
+            let expected = Contradiction {
+                users: (ONEAPI_DEVICE_SELECTOR, selector.to_owned()),
+                ranks: (ZE_AFFINITY_MASK, mask.to_owned()),
+            };
+            assert_eq!(found, if is_contradiction { vec![expected] } else { vec![] }, "{selector}");
+        }
+        let is_unset = |_: &str| None;
+        assert_eq!(contradictions(&ranks("3"), &is_unset), []);
+    }
+
+    #[test]
+    fn order_shows_all_gpus_and_the_nearest_first() {
+        let node = machine("eight-t4");
+        let mut place = RankPlace { memories: vec![1], ..gpus(&[6]) };
+        place.processors = ProcessorSet::from_iter([24, 25]);
+        let all = told(&node, &place, Expose::Order, &[]);
+        assert_eq!(all[1], "CUDA_VISIBLE_DEVICES=6,4,5,7,0,1,2,3");
+        let frontier = machine("frontier");
+        place = RankPlace { processors: ProcessorSet::from_iter(0..8), ..gpus(&[1]) };
+        let all = told(&frontier, &place, Expose::Order, &["ROCR_VISIBLE_DEVICES=1,4,5"]);
+        let uuids = ["5", "2", "6"].map(|digit| format!("GPU-000000000000000{digit}"));
+        assert_eq!(all, [format!("ROCR_VISIBLE_DEVICES={}", uuids.join(","))]);
+        place.memories = vec![0];
+        let all = told(&frontier, &place, Expose::Order, &["ROCR_VISIBLE_DEVICES=1,4,5"]);
+        let uuids = ["5", "6", "2"].map(|digit| format!("GPU-000000000000000{digit}"));
+        assert_eq!(all, [format!("ROCR_VISIBLE_DEVICES={}", uuids.join(","))]);
+    }
+
+    #[test]
+    fn env_tells_the_numbers_that_libraries_count() {
+        let node = machine("eight-t4");
+        assert_eq!(told(&node, &gpus(&[3]), Expose::Env, &[]), ["PMI_HOST_GPUS=3"]);
+        let ours = ["CUDA_VISIBLE_DEVICES=6,1,3"];
+        assert_eq!(told(&node, &gpus(&[2, 0]), Expose::Env, &ours), ["PMI_HOST_GPUS=0,1"]);
+        let ours = ["ROCR_VISIBLE_DEVICES=7,GPU-0000000000000002,3"];
+        let frontier = machine("frontier");
+        let numbers = told(&frontier, &gpus(&[0, 1, 2]), Expose::Env, &ours);
+        assert_eq!(numbers, ["PMI_HOST_GPUS=1,2,0"]);
+        let ours = ["ZE_AFFINITY_MASK=9,4"];
+        let aurora = machine("aurora");
+        assert_eq!(told(&aurora, &gpus(&[1]), Expose::Env, &ours), ["PMI_HOST_GPUS=1"]);
+    }
+
+    #[test]
+    fn each_fabric_has_its_variables() {
+        let cases = [
+            (
+                "dgx-h100",
+                &[1][..],
+                &["UCX_NET_DEVICES=mlx5_1:1", "FI_VERBS_DEVICE_NAME=mlx5_1"][..],
+            ),
+            ("dgx-h100", &[0, 2], &["UCX_NET_DEVICES=mlx5_0:1,mlx5_2:1"]),
+            ("frontier", &[2, 3], &["FI_CXI_DEVICE_NAME=cxi2,cxi3"]),
+            ("eight-t4", &[0], &["FI_EFA_IFACE=rdmap197s0"]),
+            ("raspberry-pi", &[0], &["UCX_NET_DEVICES=eth0", "FI_TCP_IFACE=eth0"]),
+            // Omni-Path counts its cards, and names none.
+            ("dell-r640", &[0], &[]),
+        ];
+        for (name, places, expected) in cases {
+            assert_eq!(told(&machine(name), &nics(places), Expose::Mask, &[]), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn threads_have_places_unless_the_user_has_set_them() {
+        let node = machine("alder-lake");
+        let place = |threads, processors: &str| RankPlace {
+            threads,
+            processors: ProcessorSet::of_list(processors).unwrap(),
+            ..RankPlace::default()
+        };
+        let bound = |threads: &str, places: &str| {
+            let all = [("NUM_THREADS", threads), ("PLACES", places), ("PROC_BIND", "close")];
+            all.map(|(name, value)| format!("OMP_{name}={value}"))
+        };
+        let told = |place: &RankPlace, ours: &[&str]| told(&node, place, Expose::Mask, ours);
+        // Cores with two threads, and cores with one.
+        assert_eq!(told(&place(2, "0-3"), &[]), bound("2", "{0,1},{2,3}"));
+        assert_eq!(told(&place(4, "0-3"), &[]), bound("4", "{0},{1},{2},{3}"));
+        assert_eq!(told(&place(2, "0-5"), &[]), bound("2", "{0,1,2,3},{4,5}"));
+        assert_eq!(told(&place(9, "12-13"), &[]), bound("9", "{12},{13}"));
+        assert_eq!(told(&place(2, ""), &[]), ["OMP_NUM_THREADS=2"]);
+        assert_eq!(told(&place(0, "0-3"), &[]), [""; 0]);
+        let expected = ["OMP_PLACES={0,1,2,3}", "OMP_PROC_BIND=close"];
+        assert_eq!(told(&place(2, "0-3"), &["OMP_NUM_THREADS=1,4"]), expected);
+        for users in ["OMP_PLACES=cores", "KMP_AFFINITY=compact", "GOMP_CPU_AFFINITY=0"] {
+            assert_eq!(told(&place(2, "0-3"), &[users]), ["OMP_NUM_THREADS=2"], "{users}");
+        }
+        let expected = ["OMP_NUM_THREADS=1", "OMP_PLACES={0,1}"];
+        assert_eq!(told(&place(1, "0-1"), &["OMP_PROC_BIND=false"]), expected);
+    }
+}

@@ -158,6 +158,7 @@ fn index(number: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::described::machines;
     use crate::device::{Device, DeviceKind, GpuMaker, PciFacts};
     use crate::model::{CoreFacts, Group, GroupKind};
 
@@ -248,5 +249,93 @@ mod tests {
         let mut node = node(&[]);
         node.memories.clear();
         assert_eq!(placed(&node, ranks(2)), ["2:0-1:[]:[]", "2:2-3:[]:[]"]);
+    }
+
+    /// Processors and GPUs of each rank, if a described machine has one for each GPU, or `ranks`.
+    fn one_for_each_gpu(name: &str, ranks: Option<u32>) -> Vec<String> {
+        let (_, node) = machines().find(|(own, _)| *own == name).unwrap();
+        let usable = node.usable_gpus();
+        let name = |at: &usize| {
+            let gpu = usable[*at];
+            let part = gpu.part.map(|part| format!(".{}", part.number)).unwrap_or_default();
+            format!("{}{part}", gpu.device.name())
+        };
+        let count = ranks.unwrap_or_else(|| u32::try_from(usable.len()).unwrap());
+        let shown = |place: RankPlace| {
+            let gpus: Vec<String> = place.gpus.iter().map(name).collect();
+            let memories: ProcessorSet = place.memories.into_iter().collect();
+            format!("{memories}:{}:{}", place.processors, gpus.join(","))
+        };
+        place(&node, self::ranks(count)).into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn ranks_of_frontier_are_near_the_gpus_of_its_user_guide() {
+        let expected = [
+            "0:0-7:card4",
+            "0:8-15:card5",
+            "1:16-23:card2",
+            "1:24-31:card3",
+            "2:32-39:card6",
+            "2:40-47:card7",
+            "3:48-55:card0",
+            "3:56-63:card1",
+        ];
+        assert_eq!(one_for_each_gpu("frontier", None), expected);
+    }
+
+    #[test]
+    fn ranks_of_perlmutter_have_its_gpus_in_opposite_order() {
+        let expected = ["0:0-15:card3", "1:16-31:card2", "2:32-47:card1", "3:48-63:card0"];
+        assert_eq!(one_for_each_gpu("perlmutter", None), expected);
+    }
+
+    #[test]
+    fn ranks_of_aurora_have_a_tile_each_on_the_socket_of_their_gpu() {
+        let expected = [
+            "0:0-8:card0.0",
+            "0:9-17:card0.1",
+            "0:18-26:card1.0",
+            "0:27-35:card1.1",
+            "0:36-43:card2.0",
+            "0:44-51:card2.1",
+            "1:52-60:card3.0",
+            "1:61-69:card3.1",
+            "1:70-78:card4.0",
+            "1:79-87:card4.1",
+            "1:88-95:card5.0",
+            "1:96-103:card5.1",
+        ];
+        assert_eq!(one_for_each_gpu("aurora", None), expected);
+    }
+
+    #[test]
+    fn ranks_of_a_dgx_have_an_instance_or_a_gpu_each() {
+        let all = one_for_each_gpu("dgx-h100", None);
+        let expected = ["0:0-11:card1.0", "0:12-22:card1.1", "0:23-33:card2"];
+        assert_eq!(all[..3], expected);
+        assert_eq!(all[5..], ["1:56-69:card5", "1:70-83:card6", "1:84-97:card7", "1:98-111:card8"]);
+    }
+
+    #[test]
+    fn ranks_of_other_machines_have_the_gpus_of_their_socket() {
+        let lassen =
+            ["0:8,12,16,20,24,28,32,36,40,44:card1", "0:48,52,56,60,64,68,72,76,80,84:card2"];
+        let all = one_for_each_gpu("lassen", None);
+        assert_eq!((&all[..2], all.len()), (&lassen.map(str::to_owned)[..], 4));
+        assert!(all[2].starts_with("8:96,") && all[3].ends_with(":card4"), "{all:?}");
+        let expected =
+            ["0:0-5:card0", "0:6-11:card1", "0:12-17:card2", "0:18-23:card3", "1:24-29:card4"];
+        assert_eq!(one_for_each_gpu("eight-t4", None)[..5], expected);
+        assert_eq!(one_for_each_gpu("grace-hopper", None), ["0:0-71:card1"]);
+        assert_eq!(one_for_each_gpu("alder-lake", None), ["0:0,2,4,6,8,10,12-19:card0"]);
+    }
+
+    #[test]
+    fn ranks_of_machines_without_gpus_have_domains_of_main_memory() {
+        // The third domain is behind CXL, and has no processors.
+        assert_eq!(one_for_each_gpu("xeon-cxl", None), [""; 0]);
+        assert_eq!(one_for_each_gpu("xeon-cxl", Some(2)), ["0:0-55:", "1:56-111:"]);
+        assert_eq!(one_for_each_gpu("raspberry-pi", Some(2)), ["0:0-1:", "0:2-3:"]);
     }
 }

@@ -357,7 +357,10 @@ mod tests {
             let restrictions = all.leave_out_by_variables(&|name| value(variables, name));
             let shown = |device: &Device| {
                 let DeviceKind::Gpu(maker) = device.kind else { panic!() };
-                format!("{maker:?}{:?}", device.parts.iter().map(|part| part.number).collect::<Vec<_>>())
+                format!(
+                    "{maker:?}{:?}",
+                    device.parts.iter().map(|part| part.number).collect::<Vec<_>>()
+                )
             };
             let counts = restrictions.iter().map(|one| format!("{}: {}", one.name, one.gpus));
             let left = all.devices.iter().map(shown).collect::<Vec<_>>();

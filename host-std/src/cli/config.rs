@@ -18,7 +18,7 @@ use crate::server::listen_config::WebListenConfig;
 use crate::settings::environment::Rendezvous;
 use crate::settings::hosts::HostSource;
 use crate::settings::job::RankTool;
-use crate::settings::placement::{BindTo, LauncherBinding};
+use crate::settings::placement::{BindTo, Display, LauncherBinding};
 use crate::settings::{JobSettings, Settings, Universe, UniverseSize};
 use pmi_host_base::exit::USAGE;
 use pmi_host_base::library::{self, Family, Libraries};
@@ -168,6 +168,9 @@ impl Config {
         let has_servers = needs_head || placed.hosts.iter().any(|name| *name != own_name);
         if has_servers && settings.watching.gdb.is_some() {
             return Err(other(GDB_ON_HOSTS.to_owned()).into());
+        }
+        if has_servers && settings.placement.display == Some(Display::Picture) {
+            return Err(other(PICTURE_ON_HOSTS.to_owned()).into());
         }
         let has_callers = callers > 0 || settings.job.websocket.is_some();
         let dial_in_node =
@@ -616,6 +619,9 @@ const EARLY_WITH_ALL: &str = "'--start-early' starts ranks before it is known wh
 
 const GDB_ON_HOSTS: &str =
     "'--gdb' works on one node only; leave it out, or run all ranks on this machine";
+
+const PICTURE_ON_HOSTS: &str = "'--display map=svg' draws the ranks of one host, and each host of a run places its \
+    own; run all ranks on one host, or use '--display map'";
 
 const PORT_ALONE: &str = "'--pmi-port' is the port of ranks that are started here, and '--listen' that of \
     others; leave one of the two out";

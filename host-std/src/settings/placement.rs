@@ -22,8 +22,17 @@ pub(crate) struct Placement {
     pub(crate) nics: u32,
     /// File that describes each host (`--topology`); hosts are read by default.
     pub(crate) topology: Option<PathBuf>,
-    /// True if the table of ranks and processors is printed before the start (`--display map`).
-    pub(crate) display_map: bool,
+    /// Places of the ranks as they are printed before the start (`--display`); not at all if `None`.
+    pub(crate) display: Option<Display>,
+}
+
+/// Places of ranks as people see them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Display {
+    /// A table.
+    Table,
+    /// A picture in SVG.
+    Picture,
 }
 
 /// Order of the ranks within a host.

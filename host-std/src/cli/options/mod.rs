@@ -338,6 +338,7 @@ mod tests {
             ("nics-per-rank", "1"),
             ("topology", "node.xml"),
             ("display", "map"),
+            ("display", "map=svg"),
             ("starter", "ssh"),
             ("starter", "local:4"),
             ("starter", "manual"),

@@ -6,7 +6,8 @@ use super::value::{choice, chosen, numbers, path, put, ranks, shown_path, text};
 use crate::placement::HostOrder;
 use crate::settings::Settings;
 use crate::settings::placement::{
-    BindTo, GpuBind, GpuExpose, LauncherBinding, MapBy, MapDevice, MemoryBinding, Unit, Units,
+    BindTo, Display, GpuBind, GpuExpose, LauncherBinding, MapBy, MapDevice, MemoryBinding, Unit,
+    Units,
 };
 use pmi_host_base::ranges::ranges;
 use std::ffi::OsStr;
@@ -118,9 +119,9 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Placement.value(
         "display",
         "map",
-        "show the host and the processors of each rank before the start",
-        |settings, value| put(&mut settings.placement.display_map, choice(value, &[("map", true)])),
-        |settings| settings.placement.display_map.then(|| "map".to_owned()),
+        "show the place of each rank before the start on standard error; map=svg draws a picture",
+        |settings, value| put(&mut settings.placement.display, choice(value, DISPLAY).map(Some)),
+        |settings| chosen(&settings.placement.display?, DISPLAY),
     ),
 ];
 
@@ -279,6 +280,8 @@ const MEMORY: &[(&str, Option<MemoryBinding>)] = &[
     ("interleave", Some(MemoryBinding::Interleave)),
     ("hbm", Some(MemoryBinding::HighBandwidth)),
 ];
+
+const DISPLAY: &[(&str, Display)] = &[("map", Display::Table), ("map=svg", Display::Picture)];
 
 const GPU_BIND: &[(&str, GpuBind)] = &[("closest", GpuBind::Closest), ("packed", GpuBind::Packed)];
 

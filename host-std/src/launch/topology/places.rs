@@ -9,7 +9,7 @@ use super::machine::{self, KnownHardware, VariableOf};
 use super::memory_policy::{MemoryMode, MemoryPolicy};
 use super::processors::Topology;
 use crate::settings::placement::{
-    BindTo, GpuBind, GpuExpose, MapBy, MapDevice, MemoryBinding, Placement, Unit, Units,
+    BindTo, Display, GpuBind, GpuExpose, MapBy, MapDevice, MemoryBinding, Placement, Unit, Units,
 };
 use pmi_host_base::ranges::ranges;
 use pmi_host_hardware::device::Device;
@@ -130,7 +130,8 @@ fn needs_hardware(placement: &Placement) -> bool {
         || placement.nics > 0
         || placement.gpus.per_rank.is_some()
         || matches!(placement.gpus.bind, GpuBind::List(_))
-        || placement.topology.is_some() && (is_bound || placement.display_map)
+        || placement.display == Some(Display::Picture)
+        || placement.topology.is_some() && (is_bound || placement.display.is_some())
 }
 
 impl Places {
@@ -678,7 +679,8 @@ fn wanted(placement: &Placement) -> Wanted {
     let has_devices = matches!(placement.map_by, Some(MapBy::Device(_) | MapBy::Auto))
         || placement.nics > 0
         || placement.gpus.per_rank.is_some()
-        || matches!(placement.gpus.bind, GpuBind::List(_));
+        || matches!(placement.gpus.bind, GpuBind::List(_))
+        || placement.display == Some(Display::Picture);
     Wanted {
         caches: if has_caches { Caches::Data } else { Caches::None },
         memory: Memories::All,
@@ -946,7 +948,11 @@ mod tests {
 
     #[test]
     fn run_without_options_of_devices_and_memory_reads_no_hardware() {
-        let plain = bound(Unit::Core, 1, Placement { display_map: true, ..Placement::default() });
+        let plain = bound(
+            Unit::Core,
+            1,
+            Placement { display: Some(Display::Table), ..Placement::default() },
+        );
         let described = Placement { topology: Some("x.xml".into()), ..Placement::default() };
         assert!(!needs_hardware(&plain) && !needs_hardware(&described));
         assert!(needs_hardware(&bound(Unit::Core, 1, described)));

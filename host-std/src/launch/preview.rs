@@ -90,7 +90,11 @@ pub(crate) fn display(spec: JobSpec<'_>, form: Display) -> String {
     };
     let ranks: Vec<PlacedRank<'_>> = (0..spec.ranks).map_while(place).collect();
     match form {
-        Display::Table => display::table(&ranks),
+        Display::Table => {
+            let started = spec.parts.iter().map(|part| part.ranks).sum();
+            let shared = spec.places.binding.as_ref().and_then(|all| all.shared(started));
+            display::table(&ranks) + &shared.map(|text| text + "\n").unwrap_or_default()
+        }
         Display::Picture => display::svg(&ranks),
     }
 }

@@ -188,6 +188,19 @@ fn impossible_places_end_the_run_before_anything_starts() {
 }
 
 #[test]
+fn described_processors_that_may_not_be_used_are_left_out() {
+    let description = Description::of(&machine(&two_gpus()));
+    let last = allowed().last().unwrap().to_string();
+    let mut confined = Command::new("taskset");
+    let job = description.job(2, &["--map-by", "auto"]);
+    confined.args(["-c", &last]).arg(job.get_program()).args(job.get_args()).args(TELL);
+    let ran = run(&mut confined).exits_with(0);
+    let processors: Vec<&str> =
+        ran.lines().iter().map(|line| line.rsplit(' ').next().unwrap()).collect();
+    assert_eq!(processors, [&*last, &*last]);
+}
+
+#[test]
 fn description_of_a_larger_machine_is_shown_and_not_used() {
     let cores = allowed().last().unwrap() + 9;
     let text = format!("name Larger\npackages 1\ncores {cores}\nmemory 0 1GiB\n");

@@ -4,9 +4,10 @@ use pmi_host_base::ranges::ranges;
 use pmi_host_base::user_file;
 use pmi_host_hardware::device::{Device, DeviceKind, GpuMaker, PartKind};
 use pmi_host_hardware::hwloc::limits;
-use pmi_host_hardware::linux::{Allowed, Wanted};
+use pmi_host_hardware::linux::{Allowed, LinuxMachine, Wanted};
 use pmi_host_hardware::model::NodeHardware;
 use pmi_host_hardware::nvidia_smi;
+use pmi_host_hardware::processor_set::ProcessorSet;
 use pmi_host_hardware::visible::Restriction;
 use pmi_host_os::command_output::output_within;
 use std::io::{self, Read as _};
@@ -75,6 +76,12 @@ pub(crate) fn of_this_machine(
         format!("{name}={value} leaves out {gpus} GPU{plural}")
     }));
     Ok(KnownHardware { hardware, missing, restrictions })
+}
+
+/// True if this machine has all these processors, whether or not this process may use them. One that lists none,
+/// as a container without `/sys`, is taken at the word of its description.
+pub(crate) fn has_processors(all: &ProcessorSet) -> bool {
+    LinuxMachine::open(Path::new("/")).map_or(true, |machine| all.is_subset(machine.processors()))
 }
 
 /// True if the helper of NVIDIA knows names that are wanted.

@@ -56,8 +56,8 @@ pub(crate) struct Places {
 struct PlacedNode {
     host: String,
     hardware: NodeHardware,
-    /// True if a file describes the hardware, which this machine may lack.
-    is_described: bool,
+    /// True if a file describes the hardware, with processors that this machine lacks.
+    is_foreign: bool,
     /// Variables that leave GPUs out.
     restrictions: Vec<Restriction>,
     placement: Placement,
@@ -177,10 +177,10 @@ impl Places {
     }
 
     fn check_here(&self) -> Result<(), String> {
-        let PlacedNode { host, placement, is_described, .. } = &*self.node;
+        let PlacedNode { host, placement, is_foreign, .. } = &*self.node;
         let bound =
             self.ranks.iter().fold(ProcessorSet::default(), |all, rank| all.or(&rank.processors));
-        if let (true, Some(file)) = (*is_described, &placement.topology) {
+        if let (true, Some(file)) = (*is_foreign, &placement.topology) {
             let allowed: ProcessorSet = binding::allowed()?.into_iter().collect();
             let strange = bound.without(&allowed);
             if !strange.is_empty() {
@@ -210,7 +210,11 @@ impl PlacedNode {
                 format!("host {host}: '--topology {}': {why}; leave it out", file.display())
             })?;
             let restrictions = hardware.leave_out_by_variables(request.variable);
-            return Ok(Self { host, hardware, is_described: true, restrictions, placement });
+            let is_foreign = !machine::has_processors(&hardware.processors);
+            if !is_foreign {
+                hardware = hardware.restricted(&binding::allowed()?.into_iter().collect());
+            }
+            return Ok(Self { host, hardware, is_foreign, restrictions, placement });
         }
         let known = machine::of_this_machine(wanted(&placement), request.variable);
         let KnownHardware { hardware, restrictions, .. } = known.map_err(|why| {
@@ -219,7 +223,7 @@ impl PlacedNode {
                  FILE', or leave '--map-by', '--mem-bind' and options of devices out"
             )
         })?;
-        Ok(Self { host, hardware, is_described: false, restrictions, placement })
+        Ok(Self { host, hardware, is_foreign: false, restrictions, placement })
     }
 
     /// Places the ranks of a job.
@@ -702,7 +706,7 @@ mod tests {
     fn node(machine: &str, placement: Placement) -> Arc<PlacedNode> {
         let (_, hardware) = machines().find(|(name, _)| *name == machine).unwrap();
         let (host, restrictions) = ("n1".to_owned(), Vec::new());
-        Arc::new(PlacedNode { host, hardware, is_described: true, restrictions, placement })
+        Arc::new(PlacedNode { host, hardware, is_foreign: true, restrictions, placement })
     }
 
     fn placed(machine: &str, placement: &Placement, ranks: u32) -> Result<Arc<Places>, String> {

@@ -2,15 +2,17 @@
 //!
 //! | stack | variable | why |
 //! | --- | --- | --- |
-//! | CUDA | `CUDA_VISIBLE_DEVICES` | UUIDs where they are known: numbers depend on `CUDA_DEVICE_ORDER`, and on what a container or a control group hides. A MIG instance has only its UUID |
-//! | containers | `NVIDIA_VISIBLE_DEVICES` | the same UUIDs; without them nothing, as numbers count again inside a container |
-//! | ROCm | `ROCR_VISIBLE_DEVICES` | the lowest layer, which OpenMP and OpenCL read, too. HIP counts what it leaves |
-//! | Level Zero | `ZE_AFFINITY_MASK` | knows numbers only, which depend on `ZE_FLAT_DEVICE_HIERARCHY` |
+//! | CUDA | `CUDA_VISIBLE_DEVICES` | UUIDs: numbers depend on `CUDA_DEVICE_ORDER`, and on what is hidden |
+//! | containers | `NVIDIA_VISIBLE_DEVICES` | the same UUIDs: numbers count again inside a container |
+//! | ROCm | `ROCR_VISIBLE_DEVICES` | the lowest layer: OpenMP reads it, too, and HIP counts what it leaves |
+//! | Level Zero | `ZE_AFFINITY_MASK` | knows numbers only; `ZE_FLAT_DEVICE_HIERARCHY` says of what |
 //!
-//! Sources: CUDA C++ Programming Guide, section CUDA Environment Variables; MIG User Guide, CUDA Visible Devices;
-//! NVIDIA Container Toolkit, GPU Enumeration; ROCm documentation, GPU isolation techniques; Level Zero
-//! specification, Environment Variables; UCX FAQ; `fi_cxi(7)`, `fi_efa(7)`, `fi_verbs(7)`, `fi_tcp(7)`; OpenMP 5.2,
-//! chapter 21.
+//! Sources: CUDA C++ Programming Guide, CUDA Environment Variables; MPS documentation, CUDA_VISIBLE_DEVICES;
+//! MIG User Guide; NVIDIA Container Toolkit, GPU Enumeration; ROCm documentation, GPU isolation techniques;
+//! Level Zero specification, Environment Variables; UCX FAQ; `fi_cxi(7)`, `fi_efa(7)`, `fi_verbs(7)`,
+//! `fi_tcp(7)`; OpenMP 5.2, chapter 21. Where masks went wrong: flux-framework/flux-core#7790 (numbers of the
+//! node in a step that hides GPUs), #4534 and mcmonkeyprojects/SwarmUI#565 (the same numbers for ROCm and for
+//! HIP).
 
 use crate::device::{Device, DeviceKind, Fabric, GpuMaker, PartKind};
 use crate::memory_first::{RankPlace, share};
@@ -25,21 +27,22 @@ use std::collections::BTreeSet;
 pub enum Expose {
     /// Its own only. Some stacks reach the GPUs of other ranks directly only where both see both.
     Mask,
-    /// All, its own first and then the nearest. A process sees one MIG instance at most, and so a rank with one
-    /// sees nothing else.
+    /// All, its own first and then the nearest. A process sees one MIG instance at most, and so a rank with
+    /// one sees nothing else.
     Order,
     /// All as they are; [`GPUS`] tells which are its own.
     Env,
 }
 
-/// Numbers by which the libraries of a rank know its GPUs, for [`Expose::Env`]: `0,3`. A MIG instance, which has
-/// no number, has its UUID here.
+/// Numbers by which the libraries of a rank know its GPUs, for [`Expose::Env`]: `0,3`. A MIG instance, which
+/// has no number, has its UUID here.
 pub const GPUS: &str = "PMI_HOST_GPUS";
 
 /// A variable with its value.
 pub type Variable = (&'static str, String);
 
-/// Variables of a rank at a place. What is not in the place is not told: no GPUs, no network cards, 0 threads.
+/// Variables of a rank at a place. What is not in the place is not told: no GPUs, no network cards, 0
+/// threads.
 ///
 /// `ours` are the variables of the launcher. A list of GPUs among them has restricted `hardware`
 /// ([`NodeHardware::leave_out_by_variables`]), and numbers count the GPUs as they were before: the new list
@@ -62,8 +65,8 @@ pub fn variables(
 pub enum Unnameable {
     /// MIG instances have names that only a library knows.
     #[error(
-        "MIG instance {instance} of GPU {gpu} has no UUID, by which alone CUDA knows it: 'nvidia-smi -L' does \
-         not list it"
+        "MIG instance {instance} of GPU {gpu} has no UUID, by which alone CUDA knows it: \
+         'nvidia-smi -L' does not list it"
     )]
     InstanceWithoutUuid {
         /// Name of the GPU.
@@ -73,7 +76,8 @@ pub enum Unnameable {
     },
     /// A process of CUDA has one MIG instance at most.
     #[error(
-        "{count} GPUs with MIG instances among them are for one rank, but CUDA shows one instance to a process"
+        "{count} GPUs with MIG instances among them are for one rank, but CUDA shows one instance to a \
+         process"
     )]
     SeveralInstances {
         /// Number of GPUs of the rank.
@@ -212,8 +216,8 @@ impl Stacks<'_> {
         vec![(CUDA_DEVICE_ORDER, "PCI_BUS_ID".to_owned()), (CUDA_VISIBLE_DEVICES, list)]
     }
 
-    /// `ROCR_VISIBLE_DEVICES`, and nothing above it: what is set twice hides twice. A list of a layer above that
-    /// is inherited counts the GPUs that are left, and so becomes all of these.
+    /// `ROCR_VISIBLE_DEVICES`, and nothing above it: what is set twice hides twice. A list of a layer above
+    /// that is inherited counts the GPUs that are left, and so becomes all of these.
     fn amd(&self, shown: &[ChosenGpu<'_>]) -> Vec<Variable> {
         if shown.is_empty() {
             return Vec::new();
@@ -361,14 +365,14 @@ impl Stacks<'_> {
         let is_bound = is_free && !places.is_empty();
         let all = [
             Some((OMP_NUM_THREADS, self.place.threads.to_string())),
-            is_bound.then(|| (OMP_PLACES, places)),
+            is_bound.then_some((OMP_PLACES, places)),
             is_bound.then(|| (OMP_PROC_BIND, "close".to_owned())),
         ];
         all.into_iter().flatten().filter(|(name, _)| (self.ours)(name).is_none()).collect()
     }
 
-    /// A place for each thread: its share of the cores of the rank, or of their hardware threads where there are
-    /// more threads than cores. Threads that outnumber these share them.
+    /// A place for each thread: its share of the cores of the rank, or of their hardware threads where there
+    /// are more threads than cores. Threads that outnumber these share them.
     fn places(&self, threads: u32) -> String {
         let own = self.hardware.cores().into_iter().map(|core| core.and(&self.place.processors));
         let mut units: Vec<ProcessorSet> = own.filter(|core| !core.is_empty()).collect();
@@ -393,8 +397,8 @@ struct NamedGpu<'a> {
     word: String,
 }
 
-/// Word of a GPU in a list: the UUID if no other GPU has the same, else the number. Old drivers of AMD give one
-/// UUID to all partitions of a GPU. MIG instances have no number.
+/// Word of a GPU in a list: the UUID if no other GPU has the same, else the number. Old drivers of AMD give
+/// one UUID to all partitions of a GPU. MIG instances have no number.
 fn word(gpu: &ChosenGpu<'_>, named: &[NamedGpu<'_>]) -> Option<String> {
     let is_only =
         |uuid: &&str| named.iter().filter(|other| other.gpu.uuid() == Some(uuid)).count() <= 1;
@@ -504,7 +508,7 @@ mod tests {
         let second = told(&node, &gpus(&[1, 2]), Expose::Mask, &ours);
         assert_eq!(second[1], "CUDA_VISIBLE_DEVICES=3,6");
         // In a step whose other GPUs are not there, numbers count the rest.
-        let mut confined = node.clone();
+        let mut confined = node;
         let of_first = |device: &Device| !device.is_gpu() || device.memory == Some(1);
         confined.devices.retain(of_first);
         let third = told(&confined, &gpus(&[0]), Expose::Mask, &[]);
@@ -656,7 +660,7 @@ device 0000:01:00.0 1002:74a1 0380 names=card0 memory=0 partitions=2 uuid=GPU-00
     }
 
     #[test]
-    fn each_fabric_has_its_variables() {
+    fn network_cards_have_the_variables_of_their_fabric() {
         let cases = [
             (
                 "dgx-h100",

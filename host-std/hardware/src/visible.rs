@@ -60,16 +60,17 @@ impl GpuChoice<'_> {
 }
 
 impl NodeHardware {
-    /// GPUs, or parts of them, that ranks can have one by one, in the order of their addresses: MIG instances of
-    /// a GPU that has some, tiles, partitions, and else whole GPUs. GPUs of unknown makers have no library.
+    /// GPUs, or parts of them, that ranks can have one by one, in the order of their addresses: MIG instances
+    /// of a GPU that has some, tiles, partitions, and else whole GPUs. GPUs of unknown makers have no
+    /// library.
     pub fn usable_gpus(&self) -> Vec<ChosenGpu<'_>> {
         let is_known = |gpu: &&Device| gpu.kind != DeviceKind::Gpu(GpuMaker::Other);
         let gpus = self.gpus().filter(is_known).map(|device| ChosenGpu { device, part: None });
         gpus.flat_map(ChosenGpu::split).collect()
     }
 
-    /// Network cards that a program of MPI uses, in the order of their addresses: those of a fabric, and links of
-    /// Ethernet where there is no fabric.
+    /// Network cards that a program of MPI uses, in the order of their addresses: those of a fabric, and
+    /// links of Ethernet where there is no fabric.
     pub fn nics(&self) -> Vec<&Device> {
         let is_of = |device: &&Device, is_ethernet: bool| match device.kind {
             DeviceKind::Network(fabric) => (fabric == Fabric::Ethernet) == is_ethernet,
@@ -80,8 +81,8 @@ impl NodeHardware {
         if fabrics.is_empty() { of(true).collect() } else { fabrics }
     }
 
-    /// Removes the GPUs that variables of a batch system or a user leave out, by the rules of the libraries that
-    /// read these, and returns which variables did so.
+    /// Removes the GPUs that variables of a batch system or a user leave out, by the rules of the libraries
+    /// that read these, and returns which variables did so.
     pub fn leave_out_by_variables(
         &mut self,
         ours: &dyn Fn(&str) -> Option<String>,

@@ -96,11 +96,12 @@ mod page;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::described::machines;
+    use crate::described::MACHINES;
     use crate::memory_first::{RanksToPlace, place};
 
     pub(super) fn machine(name: &str) -> NodeHardware {
-        machines().find(|(own, _)| *own == name).unwrap().1
+        let (_, text) = MACHINES.iter().find(|(own, _)| *own == name).unwrap();
+        NodeHardware::of_description(text).unwrap()
     }
 
     pub(super) fn placed(hardware: &NodeHardware, ranks: u32) -> Vec<PlacedRank<'_>> {

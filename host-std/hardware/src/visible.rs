@@ -146,10 +146,12 @@ impl VisibleList {
         ours(name).map(|value| Self { name, value })
     }
 
-    /// The list that HIP reads: for GPUs of AMD, `CUDA_VISIBLE_DEVICES` is another name of it.
+    /// The list that HIP reads. For GPUs of AMD, `CUDA_VISIBLE_DEVICES` is another name of it; an empty one
+    /// shows all GPUs.
     pub(crate) fn above_rocr(ours: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         let names = ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"];
-        names.into_iter().find_map(|name| Self::of(name, ours))
+        let mut lists = names.into_iter().filter_map(|name| Self::of(name, ours));
+        lists.find(|list| !list.value.is_empty())
     }
 }
 
@@ -386,6 +388,8 @@ mod tests {
         check(&lists, [&["Amd[2]", "Nvidia[]"], counts]);
         let counts: &[&str] = &["CUDA_VISIBLE_DEVICES: 3"];
         check(&[("CUDA_VISIBLE_DEVICES", "0")], [&["Amd[0]", "Nvidia[]"], counts]);
+        let empty = [("CUDA_VISIBLE_DEVICES", ""), ("HIP_VISIBLE_DEVICES", "")];
+        check(&empty, [&["Amd[0, 1, 2]", "Amd[]"], &["CUDA_VISIBLE_DEVICES: 1"]]);
         let counts: &[&str] = &["CUDA_VISIBLE_DEVICES: 1", "HIP_VISIBLE_DEVICES: 3"];
         let lists = [("CUDA_VISIBLE_DEVICES", ""), ("HIP_VISIBLE_DEVICES", "3")];
         check(&lists, [&["Amd[]"], counts]);

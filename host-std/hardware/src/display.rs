@@ -24,9 +24,9 @@ pub struct PlacedRank<'a> {
     pub place: RankPlace,
 }
 
-/// A table with a line for each rank: host, memory domains, cores in the order of the host, processors by their
-/// numbers in the system, threads, GPUs by their places in [`NodeHardware::usable_gpus`], and names of devices.
-/// Columns that are empty for all ranks are left out.
+/// A table with a line for each rank: host, memory domains, cores in the order of the host, processors by
+/// their numbers in the system, threads, GPUs by their places in [`NodeHardware::usable_gpus`], and names of
+/// devices. Columns that are empty for all ranks are left out.
 pub fn table(ranks: &[PlacedRank<'_>]) -> String {
     let head = ["rank", "host", "NUMA", "cores", "processors", "threads", "GPUs", "devices"];
     let mut rows = vec![head.map(str::to_owned)];
@@ -96,11 +96,12 @@ mod page;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::described::machines;
+    use crate::described::MACHINES;
     use crate::memory_first::{RanksToPlace, place};
 
     pub(super) fn machine(name: &str) -> NodeHardware {
-        machines().find(|(own, _)| *own == name).unwrap().1
+        let (_, text) = MACHINES.iter().find(|(own, _)| *own == name).unwrap();
+        NodeHardware::of_description(text).unwrap()
     }
 
     pub(super) fn placed(hardware: &NodeHardware, ranks: u32) -> Vec<PlacedRank<'_>> {

@@ -2,15 +2,17 @@
 //!
 //! | stack | variable | why |
 //! | --- | --- | --- |
-//! | CUDA | `CUDA_VISIBLE_DEVICES` | UUIDs where they are known: numbers depend on `CUDA_DEVICE_ORDER`, and on what a container or a control group hides. A MIG instance has only its UUID |
-//! | containers | `NVIDIA_VISIBLE_DEVICES` | the same UUIDs; without them nothing, as numbers count again inside a container |
-//! | ROCm | `ROCR_VISIBLE_DEVICES` | the lowest layer, which OpenMP and OpenCL read, too. HIP counts what it leaves |
-//! | Level Zero | `ZE_AFFINITY_MASK` | knows numbers only, which depend on `ZE_FLAT_DEVICE_HIERARCHY` |
+//! | CUDA | `CUDA_VISIBLE_DEVICES` | UUIDs: numbers depend on `CUDA_DEVICE_ORDER`, and on what is hidden |
+//! | containers | `NVIDIA_VISIBLE_DEVICES` | the same UUIDs: numbers count again inside a container |
+//! | ROCm | `ROCR_VISIBLE_DEVICES` | the lowest layer: OpenMP reads it, too, and HIP counts what it leaves |
+//! | Level Zero | `ZE_AFFINITY_MASK` | knows numbers only; `ZE_FLAT_DEVICE_HIERARCHY` says of what |
 //!
-//! Sources: CUDA C++ Programming Guide, section CUDA Environment Variables; MIG User Guide, CUDA Visible Devices;
-//! NVIDIA Container Toolkit, GPU Enumeration; ROCm documentation, GPU isolation techniques; Level Zero
-//! specification, Environment Variables; UCX FAQ; `fi_cxi(7)`, `fi_efa(7)`, `fi_verbs(7)`, `fi_tcp(7)`; OpenMP 5.2,
-//! chapter 21.
+//! Sources: CUDA C++ Programming Guide, CUDA Environment Variables; MPS documentation, CUDA_VISIBLE_DEVICES;
+//! MIG User Guide; NVIDIA Container Toolkit, GPU Enumeration; ROCm documentation, GPU isolation techniques;
+//! Level Zero specification, Environment Variables; UCX FAQ; `fi_cxi(7)`, `fi_efa(7)`, `fi_verbs(7)`,
+//! `fi_tcp(7)`; OpenMP 5.2, chapter 21. Where masks went wrong: flux-framework/flux-core#7790 (numbers of the
+//! node in a step that hides GPUs), #4534 and mcmonkeyprojects/SwarmUI#565 (the same numbers for ROCm and for
+//! HIP).
 
 use crate::device::{Device, DeviceKind, Fabric, GpuMaker, PartKind};
 use crate::memory_first::{RankPlace, share};
@@ -25,21 +27,22 @@ use std::collections::BTreeSet;
 pub enum Expose {
     /// Its own only. Some stacks reach the GPUs of other ranks directly only where both see both.
     Mask,
-    /// All, its own first and then the nearest. A process sees one MIG instance at most, and so a rank with one
-    /// sees nothing else.
+    /// All, its own first and then the nearest. A process sees one MIG instance and nothing beside it, and so
+    /// a rank with one has no others. Level Zero has an order of its own: there, this is [`Self::Env`].
     Order,
     /// All as they are; [`GPUS`] tells which are its own.
     Env,
 }
 
-/// Numbers by which the libraries of a rank know its GPUs, for [`Expose::Env`]: `0,3`. A MIG instance, which has
-/// no number, has its UUID here.
-pub const GPUS: &str = "PMI_HOST_GPUS";
+/// Numbers by which the libraries of a rank know its GPUs, for [`Expose::Env`]: `0,3`. A MIG instance, which
+/// has no number, has its UUID here.
+pub const GPUS: &str = "PMI_LOCAL_GPUS";
 
 /// A variable with its value.
 pub type Variable = (&'static str, String);
 
-/// Variables of a rank at a place. What is not in the place is not told: no GPUs, no network cards, 0 threads.
+/// Variables of a rank at a place. What is not in the place is not told: no GPUs, no network cards, 0
+/// threads.
 ///
 /// `ours` are the variables of the launcher. A list of GPUs among them has restricted `hardware`
 /// ([`NodeHardware::leave_out_by_variables`]), and numbers count the GPUs as they were before: the new list
@@ -62,8 +65,8 @@ pub fn variables(
 pub enum Unnameable {
     /// MIG instances have names that only a library knows.
     #[error(
-        "MIG instance {instance} of GPU {gpu} has no UUID, by which alone CUDA knows it: 'nvidia-smi -L' does \
-         not list it"
+        "MIG instance {instance} of GPU {gpu} has no UUID, by which alone CUDA knows it: \
+         'nvidia-smi -L' does not list it"
     )]
     InstanceWithoutUuid {
         /// Name of the GPU.
@@ -73,7 +76,8 @@ pub enum Unnameable {
     },
     /// A process of CUDA has one MIG instance at most.
     #[error(
-        "{count} GPUs with MIG instances among them are for one rank, but CUDA shows one instance to a process"
+        "{count} GPUs with MIG instances among them are for one rank, but CUDA shows one instance to a \
+         process"
     )]
     SeveralInstances {
         /// Number of GPUs of the rank.
@@ -151,13 +155,16 @@ impl Stacks<'_> {
         if own.is_empty() {
             return Vec::new();
         }
+        let is_of_intel = |gpu: &ChosenGpu<'_>| gpu.device.kind == DeviceKind::Gpu(GpuMaker::Intel);
+        let is_told =
+            expose == Expose::Env || expose == Expose::Order && own.iter().all(is_of_intel);
+        if is_told {
+            let names: Vec<String> = own.iter().map(|gpu| self.position(gpu)).collect();
+            return vec![(GPUS, names.join(","))];
+        }
         let shown = match expose {
-            Expose::Env => {
-                let names: Vec<String> = own.iter().map(|gpu| self.position(gpu)).collect();
-                return vec![(GPUS, names.join(","))];
-            }
             Expose::Order if !own.iter().any(is_instance) => self.nearest_first(own),
-            Expose::Mask | Expose::Order => own,
+            _ => own,
         };
         let of = |maker| -> Vec<ChosenGpu<'_>> {
             let kind = DeviceKind::Gpu(maker);
@@ -187,7 +194,7 @@ impl Stacks<'_> {
         let mut package = ProcessorSet::default();
         packages.for_each(|one| package.extend(one));
         let mut others = self.hardware.usable_gpus();
-        others.retain(|gpu| !own.contains(gpu));
+        others.retain(|gpu| !own.contains(gpu) && !is_instance(gpu));
         others.sort_by_key(|gpu| {
             let device = gpu.device;
             let is_local = device.near.meets(&place.processors)
@@ -212,8 +219,8 @@ impl Stacks<'_> {
         vec![(CUDA_DEVICE_ORDER, "PCI_BUS_ID".to_owned()), (CUDA_VISIBLE_DEVICES, list)]
     }
 
-    /// `ROCR_VISIBLE_DEVICES`, and nothing above it: what is set twice hides twice. A list of a layer above that
-    /// is inherited counts the GPUs that are left, and so becomes all of these.
+    /// `ROCR_VISIBLE_DEVICES`, and nothing above it: what is set twice hides twice. A list of a layer above
+    /// that is inherited counts the GPUs that are left, and so becomes all of these.
     fn amd(&self, shown: &[ChosenGpu<'_>]) -> Vec<Variable> {
         if shown.is_empty() {
             return Vec::new();
@@ -361,14 +368,14 @@ impl Stacks<'_> {
         let is_bound = is_free && !places.is_empty();
         let all = [
             Some((OMP_NUM_THREADS, self.place.threads.to_string())),
-            is_bound.then(|| (OMP_PLACES, places)),
+            is_bound.then_some((OMP_PLACES, places)),
             is_bound.then(|| (OMP_PROC_BIND, "close".to_owned())),
         ];
         all.into_iter().flatten().filter(|(name, _)| (self.ours)(name).is_none()).collect()
     }
 
-    /// A place for each thread: its share of the cores of the rank, or of their hardware threads where there are
-    /// more threads than cores. Threads that outnumber these share them.
+    /// A place for each thread: its share of the cores of the rank, or of their hardware threads where there
+    /// are more threads than cores. Threads that outnumber these share them.
     fn places(&self, threads: u32) -> String {
         let own = self.hardware.cores().into_iter().map(|core| core.and(&self.place.processors));
         let mut units: Vec<ProcessorSet> = own.filter(|core| !core.is_empty()).collect();
@@ -393,8 +400,8 @@ struct NamedGpu<'a> {
     word: String,
 }
 
-/// Word of a GPU in a list: the UUID if no other GPU has the same, else the number. Old drivers of AMD give one
-/// UUID to all partitions of a GPU. MIG instances have no number.
+/// Word of a GPU in a list: the UUID if no other GPU has the same, else the number. Old drivers of AMD give
+/// one UUID to all partitions of a GPU. MIG instances have no number.
 fn word(gpu: &ChosenGpu<'_>, named: &[NamedGpu<'_>]) -> Option<String> {
     let is_only =
         |uuid: &&str| named.iter().filter(|other| other.gpu.uuid() == Some(uuid)).count() <= 1;
@@ -447,10 +454,15 @@ const OMP_PROC_BIND: &str = "OMP_PROC_BIND";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::described::machines;
+    use crate::described::MACHINES;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::{Index, select};
+    use std::collections::BTreeMap;
 
     fn machine(name: &str) -> NodeHardware {
-        machines().find(|(own, _)| *own == name).unwrap().1
+        let (_, text) = MACHINES.iter().find(|(own, _)| *own == name).unwrap();
+        NodeHardware::of_description(text).unwrap()
     }
 
     fn gpus(gpus: &[usize]) -> RankPlace {
@@ -504,7 +516,7 @@ mod tests {
         let second = told(&node, &gpus(&[1, 2]), Expose::Mask, &ours);
         assert_eq!(second[1], "CUDA_VISIBLE_DEVICES=3,6");
         // In a step whose other GPUs are not there, numbers count the rest.
-        let mut confined = node.clone();
+        let mut confined = node;
         let of_first = |device: &Device| !device.is_gpu() || device.memory == Some(1);
         confined.devices.retain(of_first);
         let third = told(&confined, &gpus(&[0]), Expose::Mask, &[]);
@@ -519,7 +531,7 @@ mod tests {
         for expose in [Expose::Mask, Expose::Order] {
             assert_eq!(told(&dgx, &gpus(&[1]), expose, &[]), expected);
         }
-        assert_eq!(told(&dgx, &gpus(&[1]), Expose::Env, &[]), [format!("PMI_HOST_GPUS={MIG}2")]);
+        assert_eq!(told(&dgx, &gpus(&[1]), Expose::Env, &[]), [format!("PMI_LOCAL_GPUS={MIG}2")]);
         assert_eq!(check(&dgx, &gpus(&[1])), Ok(()));
         assert_eq!(check(&dgx, &gpus(&[2, 3])), Ok(()));
         let several = check(&dgx, &gpus(&[1, 2])).unwrap_err();
@@ -641,22 +653,32 @@ device 0000:01:00.0 1002:74a1 0380 names=card0 memory=0 partitions=2 uuid=GPU-00
     }
 
     #[test]
-    fn env_tells_the_numbers_that_libraries_count() {
-        let node = machine("eight-t4");
-        assert_eq!(told(&node, &gpus(&[3]), Expose::Env, &[]), ["PMI_HOST_GPUS=3"]);
-        let ours = ["CUDA_VISIBLE_DEVICES=6,1,3"];
-        assert_eq!(told(&node, &gpus(&[2, 0]), Expose::Env, &ours), ["PMI_HOST_GPUS=0,1"]);
-        let ours = ["ROCR_VISIBLE_DEVICES=7,GPU-0000000000000002,3"];
-        let frontier = machine("frontier");
-        let numbers = told(&frontier, &gpus(&[0, 1, 2]), Expose::Env, &ours);
-        assert_eq!(numbers, ["PMI_HOST_GPUS=1,2,0"]);
-        let ours = ["ZE_AFFINITY_MASK=9,4"];
+    fn order_leaves_instances_and_level_zero_out() {
+        let dgx = machine("dgx-h100");
+        let all = told(&dgx, &gpus(&[3]), Expose::Order, &[]);
+        let uuids = ["3", "2", "4", "5", "6", "7", "8"].map(|digit| format!("{UUID}{digit}"));
+        assert_eq!(all[0], format!("CUDA_VISIBLE_DEVICES={}", uuids.join(",")));
         let aurora = machine("aurora");
-        assert_eq!(told(&aurora, &gpus(&[1]), Expose::Env, &ours), ["PMI_HOST_GPUS=1"]);
+        assert_eq!(told(&aurora, &gpus(&[3, 2]), Expose::Order, &[]), ["PMI_LOCAL_GPUS=3,2"]);
     }
 
     #[test]
-    fn each_fabric_has_its_variables() {
+    fn env_tells_the_numbers_that_libraries_count() {
+        let node = machine("eight-t4");
+        assert_eq!(told(&node, &gpus(&[3]), Expose::Env, &[]), ["PMI_LOCAL_GPUS=3"]);
+        let ours = ["CUDA_VISIBLE_DEVICES=6,1,3"];
+        assert_eq!(told(&node, &gpus(&[2, 0]), Expose::Env, &ours), ["PMI_LOCAL_GPUS=0,1"]);
+        let ours = ["ROCR_VISIBLE_DEVICES=7,GPU-0000000000000002,3"];
+        let frontier = machine("frontier");
+        let numbers = told(&frontier, &gpus(&[0, 1, 2]), Expose::Env, &ours);
+        assert_eq!(numbers, ["PMI_LOCAL_GPUS=1,2,0"]);
+        let ours = ["ZE_AFFINITY_MASK=9,4"];
+        let aurora = machine("aurora");
+        assert_eq!(told(&aurora, &gpus(&[1]), Expose::Env, &ours), ["PMI_LOCAL_GPUS=1"]);
+    }
+
+    #[test]
+    fn network_cards_have_the_variables_of_their_fabric() {
         let cases = [
             (
                 "dgx-h100",
@@ -702,5 +724,58 @@ device 0000:01:00.0 1002:74a1 0380 names=card0 memory=0 partitions=2 uuid=GPU-00
         }
         let expected = ["OMP_NUM_THREADS=1", "OMP_PLACES={0,1}"];
         assert_eq!(told(&place(1, "0-1"), &["OMP_PROC_BIND=false"]), expected);
+    }
+
+    /// Names of usable GPUs, with the numbers of parts.
+    fn names(hardware: &NodeHardware) -> Vec<String> {
+        let name = |gpu: &ChosenGpu<'_>| {
+            format!("{} {:?}", gpu.device.name(), gpu.part.map(|part| part.number))
+        };
+        hardware.usable_gpus().iter().map(name).collect()
+    }
+
+    proptest! {
+        /// By the rules of the libraries, the list of a rank leaves the GPUs of its place, whatever the
+        /// launcher's own lists are.
+        #[test]
+        fn mask_leaves_the_gpus_of_the_place(
+            name in select(vec!["eight-t4", "frontier", "aurora", "perlmutter", "lassen"]),
+            has_uuids: bool,
+            is_composite: bool,
+            lists in vec((0..6_usize, vec(-1..14_i32, 0..6)), 0..3),
+            picked in vec(any::<Index>(), 1..4),
+        ) {
+            const NAMES: [&str; 6] = [
+                CUDA_VISIBLE_DEVICES,
+                ROCR_VISIBLE_DEVICES,
+                "HIP_VISIBLE_DEVICES",
+                "GPU_DEVICE_ORDINAL",
+                ZE_AFFINITY_MASK,
+                ZE_AFFINITY_MASK,
+            ];
+            let mut all = machine(name);
+            if !has_uuids {
+                all.devices.iter_mut().for_each(|device| device.uuid = None);
+            }
+            let mut env: BTreeMap<&str, String> = BTreeMap::new();
+            if is_composite {
+                env.insert(ZE_FLAT_DEVICE_HIERARCHY, "COMPOSITE".to_owned());
+            }
+            for (at, numbers) in &lists {
+                let words: Vec<String> = numbers.iter().map(i32::to_string).collect();
+                env.insert(NAMES[*at], words.join(","));
+            }
+            let mut left = all.clone();
+            left.leave_out_by_variables(&|name| env.get(name).cloned());
+            let usable = names(&left);
+            prop_assume!(!usable.is_empty());
+            let picked: BTreeSet<usize> = picked.iter().map(|at| at.index(usable.len())).collect();
+            let place = gpus(&picked.iter().copied().collect::<Vec<_>>());
+            let new = variables(&left, &place, Expose::Mask, &|name| env.get(name).cloned());
+            env.extend(new);
+            all.leave_out_by_variables(&|name| env.get(name).cloned());
+            let expected: Vec<String> = picked.iter().map(|at| usable[*at].clone()).collect();
+            prop_assert_eq!(names(&all), expected, "{:?}", env);
+        }
     }
 }

@@ -60,16 +60,17 @@ impl GpuChoice<'_> {
 }
 
 impl NodeHardware {
-    /// GPUs, or parts of them, that ranks can have one by one, in the order of their addresses: MIG instances of
-    /// a GPU that has some, tiles, partitions, and else whole GPUs. GPUs of unknown makers have no library.
+    /// GPUs, or parts of them, that ranks can have one by one, in the order of their addresses: MIG instances
+    /// of a GPU that has some, tiles, partitions, and else whole GPUs. GPUs of unknown makers have no
+    /// library.
     pub fn usable_gpus(&self) -> Vec<ChosenGpu<'_>> {
         let is_known = |gpu: &&Device| gpu.kind != DeviceKind::Gpu(GpuMaker::Other);
         let gpus = self.gpus().filter(is_known).map(|device| ChosenGpu { device, part: None });
         gpus.flat_map(ChosenGpu::split).collect()
     }
 
-    /// Network cards that a program of MPI uses, in the order of their addresses: those of a fabric, and links of
-    /// Ethernet where there is no fabric.
+    /// Network cards that a program of MPI uses, in the order of their addresses: those of a fabric, and
+    /// links of Ethernet where there is no fabric.
     pub fn nics(&self) -> Vec<&Device> {
         let is_of = |device: &&Device, is_ethernet: bool| match device.kind {
             DeviceKind::Network(fabric) => (fabric == Fabric::Ethernet) == is_ethernet,
@@ -80,8 +81,8 @@ impl NodeHardware {
         if fabrics.is_empty() { of(true).collect() } else { fabrics }
     }
 
-    /// Removes the GPUs that variables of a batch system or a user leave out, by the rules of the libraries that
-    /// read these, and returns which variables did so.
+    /// Removes the GPUs that variables of a batch system or a user leave out, by the rules of the libraries
+    /// that read these, and returns which variables did so.
     pub fn leave_out_by_variables(
         &mut self,
         ours: &dyn Fn(&str) -> Option<String>,
@@ -145,10 +146,12 @@ impl VisibleList {
         ours(name).map(|value| Self { name, value })
     }
 
-    /// The list that HIP reads: for GPUs of AMD, `CUDA_VISIBLE_DEVICES` is another name of it.
+    /// The list that HIP reads. For GPUs of AMD, `CUDA_VISIBLE_DEVICES` is another name of it; an empty one
+    /// shows all GPUs.
     pub(crate) fn above_rocr(ours: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         let names = ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"];
-        names.into_iter().find_map(|name| Self::of(name, ours))
+        let mut lists = names.into_iter().filter_map(|name| Self::of(name, ours));
+        lists.find(|list| !list.value.is_empty())
     }
 }
 
@@ -385,6 +388,8 @@ mod tests {
         check(&lists, [&["Amd[2]", "Nvidia[]"], counts]);
         let counts: &[&str] = &["CUDA_VISIBLE_DEVICES: 3"];
         check(&[("CUDA_VISIBLE_DEVICES", "0")], [&["Amd[0]", "Nvidia[]"], counts]);
+        let empty = [("CUDA_VISIBLE_DEVICES", ""), ("HIP_VISIBLE_DEVICES", "")];
+        check(&empty, [&["Amd[0, 1, 2]", "Amd[]"], &["CUDA_VISIBLE_DEVICES: 1"]]);
         let counts: &[&str] = &["CUDA_VISIBLE_DEVICES: 1", "HIP_VISIBLE_DEVICES: 3"];
         let lists = [("CUDA_VISIBLE_DEVICES", ""), ("HIP_VISIBLE_DEVICES", "3")];
         check(&lists, [&["Amd[]"], counts]);

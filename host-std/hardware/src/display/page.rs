@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// A command of the page.
 struct Example {
-    command: &'static str,
+    options: &'static str,
     host: &'static str,
     hardware: NodeHardware,
     ranks: u32,
@@ -29,7 +29,7 @@ fn examples() -> [Example; 5] {
     confined.memories.retain(|memory| memory.number < 2);
     [
         Example {
-            command: "pmi-host run -n 8 --gpus-per-rank 1 --map-by auto --topology frontier.xml --display map ./app",
+            options: "-n 8 --gpus-per-rank 1 --map-by auto --topology frontier.xml",
             host: "frontier00001",
             hardware: machine("frontier"),
             ranks: 8,
@@ -39,7 +39,7 @@ fn examples() -> [Example; 5] {
             told: (0, &["ROCR_VISIBLE_DEVICES=GPU-0000000000000005", "OMP_NUM_THREADS=8"]),
         },
         Example {
-            command: "pmi-host run -n 2 --map-by auto --threads-per-rank 56 --topology xeon.xml --display map ./app",
+            options: "-n 2 --map-by auto --threads-per-rank 56 --topology xeon.xml",
             host: "node1",
             hardware: machine("xeon-cxl"),
             ranks: 2,
@@ -49,7 +49,7 @@ fn examples() -> [Example; 5] {
             told: (1, &["OMP_NUM_THREADS=56", "OMP_PROC_BIND=close"]),
         },
         Example {
-            command: "pmi-host run -n 6 --gpus-per-rank 2 --map-by auto --topology aurora.xml --display map ./app",
+            options: "-n 6 --gpus-per-rank 2 --map-by auto --topology aurora.xml",
             host: "x4102c5s1b0n0",
             hardware: machine("aurora"),
             ranks: 6,
@@ -59,7 +59,7 @@ fn examples() -> [Example; 5] {
             told: (4, &["ZE_AFFINITY_MASK=8,9", "ZE_FLAT_DEVICE_HIERARCHY=FLAT"]),
         },
         Example {
-            command: "pmi-host run -n 9 --gpus-per-rank 1 --map-by auto --topology dgx.xml --display map ./app",
+            options: "-n 9 --gpus-per-rank 1 --map-by auto --topology dgx.xml",
             host: "dgx01",
             hardware: machine("dgx-h100"),
             ranks: 9,
@@ -69,7 +69,7 @@ fn examples() -> [Example; 5] {
             told: (1, &["CUDA_VISIBLE_DEVICES=MIG-00000000-0000-5000-8000-000000000002"]),
         },
         Example {
-            command: "pmi-host run -n 2 --gpus-per-rank 1 --map-by auto --display map ./app",
+            options: "-n 2 --gpus-per-rank 1 --map-by auto",
             host: "nid001001",
             hardware: confined,
             ranks: 2,
@@ -122,7 +122,8 @@ fn page_has_the_tables_and_pictures_of_its_commands() {
             .zip(places)
             .map(|(rank, place)| PlacedRank { rank, host, hardware, place })
             .collect();
-        let block = format!("```text\n$ {}\n{}```\n", example.command, table(&ranks));
+        let command = format!("pmi-host run {} --display map ./app", example.options);
+        let block = format!("```sh\n{}\n```\n\n```text\n{}```\n", command, table(&ranks));
         expect(block);
         let (rank, pairs) = example.told;
         let place = &ranks[usize::try_from(rank).unwrap()].place;

@@ -1,4 +1,5 @@
-//! The picture: a panel for each host, in it a box for each memory domain with its cores and the devices near it.
+//! The picture: a panel for each host, in it a box for each memory domain with its cores and the devices near
+//! it.
 
 use super::{PlacedRank, gpu_name};
 use crate::device::{Device, DeviceKind};
@@ -10,8 +11,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A picture of ranks in SVG, for light and dark pages and without references to other files. Hosts with the
-/// same hardware and the same places are drawn once, and of the others the first [`PANELS_MAX`]; of a host, the
-/// first [`CORES_MAX`] cores.
+/// same hardware and the same places are drawn once, and of hosts that differ the first [`PANELS_MAX`]; of a
+/// host, the first [`CORES_MAX`] cores.
 pub fn svg(ranks: &[PlacedRank<'_>]) -> String {
     let panels = panels(ranks);
     let columns = panels.iter().map(|panel| panel.domains().len().min(COLUMNS)).max().unwrap_or(1);
@@ -135,6 +136,13 @@ impl<'a> Panel<'a> {
     }
 }
 
+/// What is drawn of a panel.
+struct PanelView<'a> {
+    panel: &'a Panel<'a>,
+    cores: &'a [ProcessorSet],
+    users: BTreeMap<u32, Users>,
+}
+
 /// Ranks of a processor.
 struct Users {
     /// The first one.
@@ -169,26 +177,19 @@ impl Picture {
             self.line("about", &format!("the first {CORES_MAX} of {} cores", cores.len()));
         }
         let cores = &cores[..cores.len().min(CORES_MAX)];
-        let users = panel.users();
+        let view = PanelView { panel, cores, users: panel.users() };
         for domains in panel.domains().chunks(self.columns) {
             let top = self.bottom;
             for (column, domain) in domains.iter().enumerate() {
                 let left = MARGIN + column * (BOX_WIDTH + GAP);
-                let bottom = self.domain(panel, domain, cores, &users, Corner { left, top });
+                let bottom = self.domain(&view, domain, Corner { left, top });
                 self.bottom = self.bottom.max(bottom + GAP);
             }
         }
     }
 
     /// Draws a domain, and returns its lower end.
-    fn domain(
-        &mut self,
-        panel: &Panel<'_>,
-        domain: &Domain<'_>,
-        cores: &[ProcessorSet],
-        users: &BTreeMap<u32, Users>,
-        corner: Corner,
-    ) -> usize {
+    fn domain(&mut self, view: &PanelView<'_>, domain: &Domain<'_>, corner: Corner) -> usize {
         let Corner { left, top } = corner;
         let frame = self.body.len();
         let mut y = top + PADDING;
@@ -201,7 +202,7 @@ impl Picture {
             );
         }
         for memory in &domain.memories {
-            let ranks = panel.ranks_with(|place| place.memories.contains(&memory.number));
+            let ranks = view.panel.ranks_with(|place| place.memories.contains(&memory.number));
             let ranks =
                 if ranks.is_empty() { String::new() } else { format!(" · {}", named(&ranks)) };
             let size = memory.bytes.map(|bytes| format!(" · {}", size(bytes))).unwrap_or_default();
@@ -210,26 +211,18 @@ impl Picture {
             self.text("name", Corner { left: left + PADDING, top: y - BASE }, &shortened(&text));
         }
         let corner = Corner { left: left + PADDING, top: y + 4 };
-        let below_cores = self.cores(domain, cores, users, corner);
+        let below_cores = self.cores(view, domain, corner);
         let below_devices =
-            self.devices(panel, domain, Corner { left: left + DEVICES_LEFT, ..corner });
+            self.devices(view.panel, domain, Corner { left: left + DEVICES_LEFT, ..corner });
         let bottom = below_cores.max(below_devices) + PADDING;
-        let height = bottom - top;
-        let rect = format!(
-            "<rect class=\"box\" x=\"{left}\" y=\"{top}\" width=\"{BOX_WIDTH}\" height=\"{height}\" rx=\"6\"/>\n"
-        );
+        let size = Size { width: BOX_WIDTH, height: bottom - top };
+        let rect = rectangle("box", Corner { left, top }, size) + "\n";
         self.body.insert_str(frame, &rect);
         bottom
     }
 
-    fn cores(
-        &mut self,
-        domain: &Domain<'_>,
-        cores: &[ProcessorSet],
-        users: &BTreeMap<u32, Users>,
-        corner: Corner,
-    ) -> usize {
-        let own = cores.iter().enumerate().filter(|(_, core)| core.meets(&domain.processors));
+    fn cores(&mut self, view: &PanelView<'_>, domain: &Domain<'_>, corner: Corner) -> usize {
+        let own = view.cores.iter().enumerate().filter(|(_, core)| core.meets(&domain.processors));
         let own: Vec<(usize, &ProcessorSet)> = own.collect();
         let threads = own.iter().map(|(_, core)| core.len()).max().unwrap_or(0);
         let row_height = threads * THREAD_HEIGHT + 6;
@@ -239,7 +232,7 @@ impl Picture {
             let _ = write!(self.body, "<g><title>core {number}, processors {core}</title>");
             for (thread, processor) in core.iter().enumerate() {
                 self.thread(
-                    users.get(processor),
+                    view.users.get(processor),
                     Corner { left, top: top + thread * THREAD_HEIGHT },
                 );
             }
@@ -251,14 +244,11 @@ impl Picture {
     fn thread(&mut self, users: Option<&Users>, corner: Corner) {
         let Corner { left, top } = corner;
         let class = users.map_or_else(|| "idle".to_owned(), |users| format!("r{}", users.colour));
-        let (width, height) = (CORE_PITCH - 2, THREAD_HEIGHT - 1);
-        let _ = write!(
-            self.body,
-            "<rect class=\"{class}\" x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" rx=\"2\"/>"
-        );
+        let size = Size { width: CORE_PITCH - 2, height: THREAD_HEIGHT - 1 };
+        self.body.push_str(&rectangle(&class, corner, size));
         if let Some(users) = users {
             let more = if users.others > 0 { "+" } else { "" };
-            let (x, y) = (left + width / 2, top + height - 3);
+            let (x, y) = (left + size.width / 2, top + size.height - 3);
             let _ = write!(
                 self.body,
                 "<text class=\"rank\" x=\"{x}\" y=\"{y}\">{}{more}</text>",
@@ -288,15 +278,11 @@ impl Picture {
         for (name, users) in &all {
             let first = panel.ranks.iter().position(|rank| users.first() == Some(&rank.rank));
             let class = first.map_or_else(|| "idle".to_owned(), |at| format!("r{}", at % COLOURS));
-            let (left, height) = (corner.left, CHIP_PITCH - 3);
-            let _ = write!(
-                self.body,
-                "<rect class=\"{class}\" x=\"{left}\" y=\"{top}\" width=\"{CHIP_WIDTH}\" \
-                 height=\"{height}\" rx=\"2\"/>"
-            );
+            let size = Size { width: CHIP_WIDTH, height: CHIP_PITCH - 3 };
+            self.body.push_str(&rectangle(&class, Corner { top, ..corner }, size));
             let ranks =
                 if users.is_empty() { String::new() } else { format!(" · {}", named(users)) };
-            let text = Corner { left: left + 5, top: top + height - 4 };
+            let text = Corner { left: corner.left + 5, top: top + size.height - 4 };
             self.text("device", text, &shortened(&format!("{name}{ranks}")));
             top += CHIP_PITCH;
         }
@@ -339,6 +325,21 @@ impl Picture {
 struct Corner {
     left: usize,
     top: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Size {
+    width: usize,
+    height: usize,
+}
+
+fn rectangle(class: &str, corner: Corner, size: Size) -> String {
+    let (Corner { left, top }, Size { width, height }) = (corner, size);
+    let radius = if class == "box" { 6 } else { 2 };
+    format!(
+        "<rect class=\"{class}\" x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" \
+         rx=\"{radius}\"/>"
+    )
 }
 
 fn named(numbers: &[u32]) -> String {
@@ -395,10 +396,12 @@ fn escaped(text: &str) -> String {
 const STYLE: &str = "\
 <style>
 :root { --paper: #fbfaf6; --ink: #22303c; --soft: #51606d; --rule: #cfc9ba; --box: #f4f1e8; --idle: #e4e0d6;
-  --r0: #9fd0d6; --r1: #f2c48f; --r2: #c5b8ea; --r3: #b5d99a; --r4: #f0b3b9; --r5: #a9c4ec; --r6: #e6d67c; --r7: #d9bfa9; }
+  --r0: #9fd0d6; --r1: #f2c48f; --r2: #c5b8ea; --r3: #b5d99a;
+  --r4: #f0b3b9; --r5: #a9c4ec; --r6: #e6d67c; --r7: #d9bfa9; }
 @media (prefers-color-scheme: dark) {
   :root { --paper: #14191f; --ink: #e6e9ec; --soft: #b3bdc6; --rule: #3a4550; --box: #1b222a; --idle: #2b343e;
-    --r0: #1f6672; --r1: #8a5312; --r2: #5a479c; --r3: #41702a; --r4: #8d3440; --r5: #2f5796; --r6: #6f6212; --r7: #6e4f38; }
+    --r0: #1f6672; --r1: #8a5312; --r2: #5a479c; --r3: #41702a;
+    --r4: #8d3440; --r5: #2f5796; --r6: #6f6212; --r7: #6e4f38; }
 }
 text { font: 10px ui-monospace, \"DejaVu Sans Mono\", Menlo, monospace; fill: var(--ink); }
 .paper { fill: var(--paper); } .box { fill: var(--box); stroke: var(--rule); } .idle { fill: var(--idle); }

@@ -14,4 +14,5 @@ pub mod memory_first;
 pub mod model;
 pub mod nvidia_smi;
 pub mod processor_set;
+mod tree;
 pub mod visible;

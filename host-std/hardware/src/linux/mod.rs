@@ -27,12 +27,14 @@ pub struct Wanted {
     pub numbers: bool,
     /// Name of the machine, and kinds of cores: a file more for each core on machines that tell of them.
     pub kinds: bool,
-    /// Caches: mostly 16 files for each core, or 20 with those of instructions.
+    /// Caches: mostly 20 files for a core of each kind in each package, and two for each cache of some cores.
     pub caches: Caches,
     /// Memory domains.
     pub memory: Memories,
     /// Devices: a file for each function on the PCI bus, and five to ten for those that are devices.
     pub devices: bool,
+    /// Links between the devices: a file for each pair of GPUs of AMD.
+    pub links: bool,
 }
 
 /// Caches that are wanted.
@@ -67,6 +69,7 @@ impl Wanted {
         caches: Caches::All,
         memory: Memories::All,
         devices: true,
+        links: true,
     };
 
     /// What hwloc lists by default, without devices.
@@ -76,6 +79,7 @@ impl Wanted {
         caches: Caches::Data,
         memory: Memories::All,
         devices: false,
+        links: false,
     };
 }
 
@@ -141,6 +145,10 @@ impl<'a> LinuxMachine<'a> {
             memories,
             devices: match wanted.devices {
                 true => devices::read(&files, &processors),
+                false => Vec::new(),
+            },
+            links: match wanted.links {
+                true => gpus::links(&files),
                 false => Vec::new(),
             },
             processors,
@@ -223,7 +231,7 @@ const NAMES_MAX: usize = 64 << 10;
 pub(crate) mod tests {
     use super::*;
     use crate::described::{machines, write_tree};
-    use crate::device::PartKind;
+    use crate::device::{LinkKind, PartKind};
     use std::os::unix::fs::symlink;
     use tempfile::TempDir;
 
@@ -256,8 +264,10 @@ pub(crate) mod tests {
         }
     }
 
-    /// Linux says neither UUIDs of MIG instances and tiles, nor partitions before their driver has started.
+    /// Linux says neither UUIDs of MIG instances and tiles, nor partitions before their driver has started, nor
+    /// what NVLink joins.
     fn as_linux_says(mut hardware: NodeHardware) -> NodeHardware {
+        hardware.links.retain(|link| matches!(link.kind, LinkKind::Xgmi { .. }));
         for device in &mut hardware.devices {
             device.parts.retain(|part| part.kind != PartKind::Partition);
             for part in &mut device.parts {

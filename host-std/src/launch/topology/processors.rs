@@ -240,7 +240,7 @@ pub(crate) const ROOT: &str = "/";
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use pmi_host_hardware::described::{machines, write_tree};
+    use pmi_host_hardware::described::{machines, tree_parent, write_tree};
 
     /// Two sockets with two cores of two threads each, numbered as PCs do: the second threads come last.
     /// Each core has an L2 cache, each socket an L3 cache, and is a memory domain.
@@ -278,7 +278,7 @@ pub(crate) mod tests {
         for (name, machine) in
             machines().filter(|(name, _)| ["alder-lake", "dell-r640", "xeon-max"].contains(name))
         {
-            let root = tempfile::tempdir().unwrap();
+            let root = tempfile::tempdir_in(tree_parent()).unwrap();
             write_tree(&machine, root.path()).unwrap();
             let allowed: Vec<u32> = machine.processors.iter().copied().skip(1).collect();
             let read = Topology::read(root.path(), &allowed, &kinds).unwrap();

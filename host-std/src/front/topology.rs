@@ -5,7 +5,6 @@ use crate::launch::topology::machine::{self, KnownHardware};
 use clap::{Arg, Command};
 use pmi_host_base::exit::{FAILED, complain, line, print, refuse, shown};
 use pmi_host_base::usage::UsageError;
-use pmi_host_hardware::device::{DeviceKind, GpuMaker};
 use pmi_host_hardware::hwloc::HwlocVersion;
 use pmi_host_hardware::linux::Wanted;
 use std::ffi::OsString;
@@ -43,9 +42,9 @@ pub(super) fn run(words: Vec<OsString>) -> ExitCode {
         Ok(matches) => matches,
         Err(code) => return code,
     };
-    let (known, links) = match matches.get_one::<PathBuf>(FILE) {
+    let known = match matches.get_one::<PathBuf>(FILE) {
         Some(file) => match machine::of_file(file) {
-            Ok(hardware) => (KnownHardware { hardware, ..KnownHardware::default() }, String::new()),
+            Ok(hardware) => KnownHardware { hardware, ..KnownHardware::default() },
             Err(why) => {
                 let given = format!("--{FILE} {}", file.display());
                 return refuse(&UsageError::Value { given, why });
@@ -59,16 +58,15 @@ pub(super) fn run(words: Vec<OsString>) -> ExitCode {
     let printed = match matches.get_one::<String>(FORM).map(String::as_str) {
         Some(XML) => print(&known.hardware.hwloc(HwlocVersion::V2)),
         Some(XML_1) => print(&known.hardware.hwloc(HwlocVersion::V1)),
-        _ => print(&(known.hardware.console() + &links)),
+        _ => print(&known.hardware.console()),
     };
     let missing: String = known.missing.iter().map(line).collect();
     let _ = io::stderr().write_all(shown(&missing).as_bytes());
     printed
 }
 
-/// Adds what concerns people only: what the system does not list, and a line for each group of GPUs that are
-/// joined.
-fn of_this_machine() -> Result<(KnownHardware, String), String> {
+/// Adds what concerns people only: what the system does not list.
+fn of_this_machine() -> Result<KnownHardware, String> {
     let mut known = machine::of_this_machine(Wanted::ALL, &|name| std::env::var(name).ok())?;
     let KnownHardware { hardware, missing, .. } = &mut known;
     if hardware.groups.is_empty() {
@@ -80,15 +78,7 @@ fn of_this_machine() -> Result<(KnownHardware, String), String> {
     if !Path::new(PCI).exists() {
         missing.push(format!("there is no '{PCI}', and so no device"));
     }
-    let of_nvidia = DeviceKind::Gpu(GpuMaker::Nvidia);
-    let mut links = String::new();
-    if hardware.devices.iter().any(|device| device.kind == of_nvidia) {
-        match machine::joined_gpus() {
-            Ok(lines) => links = lines,
-            Err(why) => missing.push(format!("connections by NVLink are not known: {why}")),
-        }
-    }
-    Ok((known, links))
+    Ok(known)
 }
 
 const PCI: &str = "/sys/bus/pci/devices";

@@ -1,6 +1,5 @@
 //! Hardware of this machine as ranks may use it, or of one that a file describes.
 
-use pmi_host_base::ranges::ranges;
 use pmi_host_base::user_file;
 use pmi_host_hardware::device::{Device, DeviceKind, GpuMaker, PartKind};
 use pmi_host_hardware::hwloc::limits;
@@ -46,7 +45,8 @@ pub(crate) fn of_file(file: &Path) -> Result<NodeHardware, String> {
 }
 
 /// Reads the hardware of this machine, without what the control group, device files and variables leave out.
-/// With `Wanted::ALL`, the helper of NVIDIA is asked for names of all its GPUs; else for those of MIG instances.
+/// With `Wanted::ALL`, the helper of NVIDIA is asked for all that it knows; else for names of MIG instances, if there
+/// are any.
 ///
 /// # Errors
 ///
@@ -65,10 +65,7 @@ pub(crate) fn of_this_machine(
         left_out.iter().map(|one| format!("{} is left out: {}", one.device.name(), one.why)),
     );
     if needs_names(&hardware, wanted) {
-        match helper(&["-L"]) {
-            Ok(text) => hardware.add_listed(&nvidia_smi::listed(&text)),
-            Err(why) => missing.push(format!("MIG instances are not known: {why}")),
-        }
+        missing.extend(add_names(&mut hardware, wanted));
     }
     let restrictions = hardware.leave_out_by_variables(variable);
     missing.extend(restrictions.iter().map(|Restriction { name, value, gpus }| {
@@ -112,15 +109,24 @@ fn restricted(all: &NodeHardware, left: &NodeHardware) -> Vec<String> {
     sentences
 }
 
-/// A line for each group of GPUs that NVLink joins.
-///
-/// # Errors
-///
-/// A sentence about the helper of NVIDIA.
-pub(crate) fn joined_gpus() -> Result<String, String> {
-    let domains = nvidia_smi::nvlink_domains(&helper(&["topo", "-m"])?).into_iter();
-    let line = |numbers: Vec<u32>| format!("NVLink: GPUs {} of NVIDIA\n", ranges(&numbers, ","));
-    Ok(domains.map(line).collect())
+/// Adds names of GPUs of NVIDIA and their parts, and with `Wanted::ALL` what joins them. Returns what stays unknown.
+fn add_names(hardware: &mut NodeHardware, wanted: Wanted) -> Vec<String> {
+    let mut missing = Vec::new();
+    let mut listed = Vec::new();
+    match helper(&["-L"]) {
+        Ok(text) => {
+            listed = nvidia_smi::listed(&text);
+            hardware.add_listed(&listed);
+        }
+        Err(why) => missing.push(format!("MIG instances are not known: {why}")),
+    }
+    if wanted == Wanted::ALL {
+        match helper(&["topo", "-m"]) {
+            Ok(text) => hardware.add_joined(&nvidia_smi::joined(&text), &listed),
+            Err(why) => missing.push(format!("connections by NVLink are not known: {why}")),
+        }
+    }
+    missing
 }
 
 /// Output of the helper of NVIDIA.

@@ -526,8 +526,8 @@ impl PlacedNode {
         Ok(self.nearest(&cards, &located, demand).unwrap_or_default())
     }
 
-    /// For each rank the nearest devices, and of equally near ones those that fewer ranks have. No rank takes a
-    /// device that is nearer to another one: all devices of one distance are assigned before farther ones.
+    /// For each rank the nearest devices, and of equally near ones those that fewer ranks have. No rank takes
+    /// a device that is nearer to another one: all devices of one distance are assigned before farther ones.
     /// `None` if too few are left for a rank.
     fn nearest(
         &self,

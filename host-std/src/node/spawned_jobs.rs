@@ -6,6 +6,7 @@ use super::spawn::Requester;
 use crate::launch::plan::job::{App, Plan};
 use crate::launch::plan::local_ranks::LocalRanks;
 use crate::launch::plan::spawn_request::SpawnRequest;
+use crate::launch::topology::binding::RankCounts;
 use crate::link::job_message::AppMessage;
 use crate::link::message::ToRun;
 use crate::link::spawn_message::{SpawnAnswer, SpawnMessage, SpawnNotice, SpawnedJob};
@@ -121,6 +122,7 @@ fn add_job(node: &mut Node, job: SpawnedJob) -> Result<(), String> {
         node.io.outputs.merge_job(number, &hosts, plan.ranks);
         plan.placement.hosts = Some(hosts);
     }
+    let placed = place(&mut plan);
     plan.assign_processors(&node.resources);
     plan.endpoint = node.listeners.endpoint_of_spawned(&parent, plan.ranks);
     prepare_listener(node, &mut plan)?;
@@ -147,7 +149,20 @@ fn add_job(node: &mut Node, job: SpawnedJob) -> Result<(), String> {
     let prepared = node.processes.launcher.limit.raise_for(budget);
     prepared.map_err(|error| error.to_string())?;
     staged?;
+    placed?;
     node.io.outputs.prepare(number, local).map_err(|error| error.to_string())
+}
+
+/// Places the ranks of a job where ranks of the first one have places.
+///
+/// # Errors
+///
+/// A sentence for the user.
+fn place(plan: &mut Plan) -> Result<(), String> {
+    let Some(first) = plan.placement.places.take() else { return Ok(()) };
+    let placed = first.of_job(RankCounts { all: plan.ranks, local: plan.local() })?;
+    (plan.placement.binding, plan.placement.places) = (placed.binding, placed.places);
+    Ok(())
 }
 
 /// Makes files of the programs of a job that the head has sent, if it has ranks here.

@@ -19,6 +19,8 @@ mod host_names;
 mod install;
 #[path = "../pages.rs"]
 mod pages;
+#[path = "../placement.rs"]
+mod placement;
 #[path = "../probes.rs"]
 mod probes;
 // Other machines have no numbers for some of the calls.

@@ -8,7 +8,7 @@
 //! the next set of processors of the size it is bound to (`--bind-to`).
 
 use super::processors::{ROOT, Topology};
-use crate::settings::placement::{BindTo, LauncherBinding, Placement, Unit, Units};
+use crate::settings::placement::{BindTo, LauncherBinding, MapBy, Placement, Unit, Units};
 use pmi_host_base::ranges;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,12 +39,16 @@ impl Binding {
     /// A message for the user about options that contradict each other.
     pub(crate) fn check(placement: &Placement) -> Result<(), String> {
         match (&placement.bind_to, placement.map_by) {
-            (BindTo::Nothing, Some(_)) => {
+            (BindTo::Nothing, Some(MapBy::Units(_))) => {
                 Err("'--map-by' orders processors, and ranks are not bound; add '--bind-to core'"
                     .to_owned())
             }
             (BindTo::User(_), Some(_)) => {
                 Err("'--bind-to user:…' already assigns processors to ranks; leave '--map-by' out"
+                    .to_owned())
+            }
+            (BindTo::Units(_), Some(MapBy::Auto)) => {
+                Err("'--map-by auto' already assigns processors to ranks; leave '--bind-to' out"
                     .to_owned())
             }
             _ => Ok(()),
@@ -61,13 +65,36 @@ impl Binding {
         ranks: RankCounts,
     ) -> Result<Option<Self>, String> {
         Self::check(placement)?;
-        match (&placement.bind_to, placement.map_by) {
+        if placement.bind_to == BindTo::Nothing {
+            return Ok(None);
+        }
+        let allowed = allowed()?;
+        let topology = |units: &[Unit]| Topology::read(Path::new(ROOT), &allowed, units);
+        Self::on(placement, ranks, &allowed, topology)
+    }
+
+    /// Distributes the processors `allowed` of the machine whose `topology` has units of these kinds.
+    ///
+    /// # Errors
+    ///
+    /// As of [`resolve`](Self::resolve).
+    pub(super) fn on(
+        placement: &Placement,
+        ranks: RankCounts,
+        allowed: &[u32],
+        topology: impl Fn(&[Unit]) -> io::Result<Topology>,
+    ) -> Result<Option<Self>, String> {
+        let map_by = match placement.map_by {
+            Some(MapBy::Units(units)) => Some(units),
+            Some(MapBy::Device(_) | MapBy::Auto) | None => None,
+        };
+        match (&placement.bind_to, map_by) {
             (BindTo::Nothing, _) => Ok(None),
-            (BindTo::User(sets), _) => Self::of_user(sets, &allowed()?).map(Some),
+            (BindTo::User(sets), _) => Self::of_user(sets, allowed).map(Some),
             (BindTo::Launcher(launcher), map_by) => {
                 // Nobody has asked for it, so a machine that describes no processors binds no ranks.
                 let units: Vec<Unit> = map_by.iter().map(|units| units.unit).collect();
-                let bound = Topology::read(Path::new(ROOT), &allowed()?, &units)
+                let bound = topology(&units)
                     .and_then(|topology| Self::of_launcher(*launcher, map_by, ranks, &topology));
                 Ok(bound.unwrap_or_default())
             }
@@ -80,8 +107,7 @@ impl Binding {
                 };
                 let map_by = map_by.unwrap_or(*bind_to);
                 let units = [bind_to.unit, map_by.unit];
-                let topology =
-                    Topology::read(Path::new(ROOT), &allowed()?, &units).map_err(describe)?;
+                let topology = topology(&units).map_err(describe)?;
                 Self::of_units(*bind_to, map_by, &topology).map(Some).map_err(describe)
             }
         }
@@ -96,7 +122,12 @@ impl Binding {
                 shown(allowed)
             ));
         }
-        Ok(Self { pieces: sets.iter().map(|set| vec![set.clone()]).collect() })
+        Ok(Self::of_sets(sets.to_vec()))
+    }
+
+    /// One set of processors for each rank, in turn; one at least.
+    pub(super) fn of_sets(sets: Vec<Vec<u32>>) -> Self {
+        Self { pieces: sets.into_iter().map(|set| vec![set]).collect() }
     }
 
     /// The default of another launcher; `None` if it binds none of these ranks.
@@ -162,7 +193,7 @@ impl Binding {
             let start = start.min(cells.len() - size);
             cells[start..start + size].concat()
         });
-        Ok(Self { pieces: sets.map(|set| vec![set]).collect() })
+        Ok(Self::of_sets(sets.collect()))
     }
 
     fn of_units(bind_to: Units, map_by: Units, topology: &Topology) -> io::Result<Self> {

@@ -11,6 +11,9 @@ pub(crate) struct Placement {
     pub(crate) map_by: Option<Units>,
     /// Processors that ranks may use (`--cpu-set`); all of the launcher's if `None`.
     pub(crate) processors: Option<Vec<u32>>,
+    /// True if processors of other runs are as good as free ones, and other runs may take those of this run
+    /// (`--overlap`).
+    pub(crate) overlaps: bool,
     /// True if the table of ranks and processors is printed before the start (`--display map`).
     pub(crate) display_map: bool,
 }

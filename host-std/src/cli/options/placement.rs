@@ -42,6 +42,12 @@ pub(super) const ROWS: &[OptionSpec] = &[
         },
         |settings| settings.placement.processors.as_ref().map(|list| ranges(list, ",")),
     ),
+    Placement.switch(
+        "overlap",
+        "bind ranks to processors that other runs of this user have, too, and let others take those of this run",
+        |settings, on| settings.placement.overlaps = on,
+        |settings| settings.placement.overlaps,
+    ),
     Placement.value(
         "display",
         "map",

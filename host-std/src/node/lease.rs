@@ -121,10 +121,14 @@ pub(crate) fn take(config: &mut Config) -> Taken {
         limit: placement.processors.as_deref(),
         may_move: !matches!(placement.bind_to, BindTo::User(_)),
     };
-    let granted = runtime_dir::create_in_first(|directory| match take_in(directory, &wish) {
-        // Another directory may do.
-        Err(LeaseError::System(error)) => Err(error),
-        granted => Ok(granted),
+    let granted = runtime_dir::create_in_first(|directory| {
+        // Runs find each other if they use the same directory: another one will do only if this cannot be made.
+        runtime_dir::prepare(directory)?;
+        match take_in(directory, &wish) {
+            // A launcher that ends may have removed it.
+            Err(LeaseError::System(error)) if error.kind() == io::ErrorKind::NotFound => Err(error),
+            granted => Ok(granted),
+        }
     });
     // Nobody has asked for the default of another launcher.
     let is_asked = !matches!(placement.bind_to, BindTo::Launcher(_));
@@ -153,8 +157,8 @@ pub(crate) fn take(config: &mut Config) -> Taken {
 
 /// Takes a lease in the file of this directory.
 fn take_in(directory: &Path, wish: &Wish<'_>) -> Result<Grant, LeaseError> {
-    runtime_dir::prepare(directory)?;
-    let file = LeaseFile::open(directory.join(NAME), wish.all.clone())?;
+    let file = LeaseFile::open(directory.join(NAME), wish.all.clone());
+    let file = file.inspect_err(|_| runtime_dir::remove_if_empty(directory))?;
     let run = &wish.holder.run;
     let free = file.resources.free(run).processors;
     let movable = wish.binding.filter(|_| wish.may_move);
@@ -398,8 +402,9 @@ fn no_room(host: &str, shared: &ProcessorSet, sharing: &[Holder]) -> String {
     if sharing.len() > NAMED_MAX {
         named.push_str(" and others");
     }
+    let processors = if shared.len() == 1 { "processor" } else { "processors" };
     format!(
-        "ranks on {host} share processors {shared} with other runs ({named}): all run, but not at the same \
+        "ranks on {host} share {processors} {shared} with other runs ({named}): all run, but not at the same \
          time; wait for the end of the others, or accept it with '--overlap'"
     )
 }
@@ -478,7 +483,9 @@ mod tests {
 
     impl Place {
         fn new() -> Self {
-            Self { parent: tempfile::tempdir().unwrap() }
+            let place = Self { parent: tempfile::tempdir().unwrap() };
+            runtime_dir::prepare(&place.directory()).unwrap();
+            place
         }
 
         fn directory(&self) -> PathBuf {
@@ -489,10 +496,9 @@ mod tests {
             self.directory().join(NAME)
         }
 
-        /// Makes the directory and a file with these contents.
+        /// A directory whose file has these contents.
         fn with(contents: &[u8]) -> Self {
             let place = Self::new();
-            runtime_dir::prepare(&place.directory()).unwrap();
             fs::write(place.file(), contents).unwrap();
             place
         }
@@ -530,7 +536,7 @@ mod tests {
 
     /// A file with one record.
     fn contents(record: Record) -> Vec<u8> {
-        [head().into_bytes(), postcard::to_stdvec(&[record]).unwrap()].concat()
+        [head().into_bytes(), postcard::to_stdvec(&vec![record]).unwrap()].concat()
     }
 
     fn record(processors: &str) -> Record {

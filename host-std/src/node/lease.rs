@@ -278,7 +278,8 @@ impl LeaseFile {
         let mut byte = None;
         for number in 0..RECORDS_MAX {
             // A copy of a process that has just ended may keep a byte without a record for a moment.
-            if !self.bytes.values().any(|taken| *taken == number) && lock_byte(&self.file, number)? {
+            if !self.bytes.values().any(|taken| *taken == number) && lock_byte(&self.file, number)?
+            {
                 byte = Some(number);
                 break;
             }
@@ -333,7 +334,8 @@ fn decode(contents: &[u8], head: &str) -> Option<Vec<Record>> {
     if contents.len() as u64 > FILE_BYTES_MAX {
         return None;
     }
-    let records: Vec<Record> = postcard::from_bytes(contents.strip_prefix(head.as_bytes())?).ok()?;
+    let records: Vec<Record> =
+        postcard::from_bytes(contents.strip_prefix(head.as_bytes())?).ok()?;
     let is_right = |record: &Record| {
         record.byte < RECORDS_MAX && ProcessorSet::of_list(&record.processors).is_ok()
     };
@@ -581,7 +583,11 @@ mod tests {
         assert_eq!([moved(&first, 1), moved(&second, 1)], ["0", "0"]);
         assert!(second.sharing.is_empty());
         drop(first);
-        assert_eq!(moved(&place.take("b", 1).unwrap(), 1), "1", "one node of the run is there still");
+        assert_eq!(
+            moved(&place.take("b", 1).unwrap(), 1),
+            "1",
+            "one node of the run is there still"
+        );
     }
 
     #[test]
@@ -595,7 +601,8 @@ mod tests {
         assert_eq!(second.shared.to_string(), "0");
         let third = place.take("c", 1).unwrap();
         assert_eq!(moved(&third, 1), "1");
-        let limit = Wish { binding: None, limit: Some(&[2]), ..Wish { holder: holder("d"), ..wish } };
+        let limit =
+            Wish { binding: None, limit: Some(&[2]), ..Wish { holder: holder("d"), ..wish } };
         let fourth = take_in(&place.directory(), &limit).unwrap();
         assert!(fourth.moved.is_none() && fourth.sharing.is_empty());
         let none = place.take("e", 1).unwrap();
@@ -689,7 +696,10 @@ mod tests {
         (other.pid, other.program) = (12, "./x\u{1b}[2J".to_owned());
         let text = no_room("node1", &ProcessorSet::of_list("0-1").unwrap(), &vec![other; 9]);
         assert!(text.contains("node1 share processors 0-1 with"), "{text}");
-        assert!(text.contains("process 12 of './x[2J', ") && text.contains(" and others)"), "{text}");
+        assert!(
+            text.contains("process 12 of './x[2J', ") && text.contains(" and others)"),
+            "{text}"
+        );
         assert!(text.contains("'--overlap'"), "{text}");
     }
 

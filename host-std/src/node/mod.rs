@@ -131,7 +131,8 @@ impl Node {
         start: NodeStart,
     ) -> Result<Box<Self>, String> {
         let NodeStart { mut poller, reserved, link, resources, output, .. } = start;
-        let NodeStart { user_signals, is_traced, is_debugged, programs, terminal, lease, .. } = start;
+        let NodeStart { user_signals, is_traced, is_debugged, programs, terminal, lease, .. } =
+            start;
         let has_starter = config.has_servers;
         let streams = &config.settings.output;
         let has_terminal = streams.pty.is_some();

@@ -59,7 +59,6 @@ const FOREIGN: &[ForeignOption] = &[
             "--gres",
             "--mem",
             "--exclusive",
-            "--overlap",
             "--jobid",
             "--qos",
             "--constraint",

@@ -40,6 +40,9 @@ pub(crate) struct Lease {
     path: PathBuf,
     /// Keeps the byte locked.
     file: File,
+    byte: u32,
+    wish: Wish,
+    share: Share,
 }
 
 /// Outcome for a run that begins.
@@ -52,16 +55,15 @@ pub(crate) struct Taken {
 }
 
 /// What a run asks for.
-struct Wish<'a> {
+#[derive(Clone, Debug)]
+struct Wish {
     holder: Holder,
     /// What this process may use.
     all: ProcessorSet,
-    /// Number of ranks on this node.
-    ranks: u32,
     /// The binding if no other run were here; `None` if ranks are not bound.
-    binding: Option<&'a Binding>,
+    binding: Option<Arc<Binding>>,
     /// Processors to which the whole run is limited.
-    limit: Option<&'a [u32]>,
+    limit: ProcessorSet,
     /// True unless the user has chosen the processors of each rank.
     may_move: bool,
 }
@@ -70,14 +72,21 @@ struct Wish<'a> {
 #[derive(Debug)]
 struct Grant {
     lease: Lease,
+    choice: Choice,
+    /// File whose contents were no records.
+    damaged: Option<PathBuf>,
+}
+
+/// Processors for the ranks of a job.
+#[derive(Debug)]
+struct Choice {
     /// The binding among the processors that others leave; `None` if it stays as it is.
     moved: Option<Binding>,
+    processors: ProcessorSet,
     /// Processors that other runs have as well.
     shared: ProcessorSet,
     /// Holders of these processors.
     sharing: Vec<Holder>,
-    /// File whose contents were no records.
-    damaged: Option<PathBuf>,
 }
 
 /// Reason why a run has no lease.
@@ -113,18 +122,18 @@ pub(crate) fn take(config: &mut Config) -> Taken {
         pid: std::process::id(),
         program: names.chars().take(PROGRAM_CHARS).collect(),
     };
+    let ranks = u32::try_from(local).unwrap_or(u32::MAX);
     let wish = Wish {
         holder,
         all: allowed().unwrap_or_default().into_iter().collect(),
-        ranks: u32::try_from(local).unwrap_or(u32::MAX),
-        binding: config.binding.as_deref(),
-        limit: placement.processors.as_deref(),
+        binding: config.binding.clone(),
+        limit: placement.processors.iter().flatten().copied().collect(),
         may_move: !matches!(placement.bind_to, BindTo::User(_)),
     };
     let granted = runtime_dir::create_in_first(|directory| {
         // Runs find each other if they use the same directory: another one will do only if this cannot be made.
         runtime_dir::prepare(directory)?;
-        match take_in(directory, &wish) {
+        match take_in(directory, &wish, ranks) {
             // A launcher that ends may have removed it.
             Err(LeaseError::System(error)) if error.kind() == io::ErrorKind::NotFound => Err(error),
             granted => Ok(granted),
@@ -134,7 +143,8 @@ pub(crate) fn take(config: &mut Config) -> Taken {
     let is_asked = !matches!(placement.bind_to, BindTo::Launcher(_));
     let mut notes = Vec::new();
     let lease = match granted.unwrap_or_else(|error| Err(error.into())) {
-        Ok(Grant { lease, moved, shared, sharing, damaged }) => {
+        Ok(Grant { lease, choice, damaged }) => {
+            let Choice { moved, shared, sharing, .. } = choice;
             if let Some(path) = damaged {
                 notes.push(damage(&path));
             }
@@ -155,36 +165,53 @@ pub(crate) fn take(config: &mut Config) -> Taken {
     Taken { lease, notes }
 }
 
-/// Takes a lease in the file of this directory.
-fn take_in(directory: &Path, wish: &Wish<'_>) -> Result<Grant, LeaseError> {
+/// Takes a lease for this number of ranks in the file of this directory.
+fn take_in(directory: &Path, wish: &Wish, ranks: u32) -> Result<Grant, LeaseError> {
     let file = LeaseFile::open(directory.join(NAME), wish.all.clone());
     let file = file.inspect_err(|_| runtime_dir::remove_if_empty(directory))?;
-    let run = &wish.holder.run;
-    let free = file.resources.free(run).processors;
-    let movable = wish.binding.filter(|_| wish.may_move);
-    let moved = movable.and_then(|binding| binding.among(&free, wish.ranks));
-    let processors = match moved.as_ref().or(wish.binding) {
-        Some(binding) => binding.processors(wish.ranks),
-        None => wish.limit.unwrap_or_default().iter().copied().collect(),
-    };
-    let shared = processors.without(&free);
-    // No option of a run asks for memory or devices by itself.
-    let share = Share { processors, ..Share::default() };
-    let sharing = file.resources.sharing(run, &share).cloned().collect();
+    let choice = file.choose(wish, ranks);
     let damaged = file.is_damaged.then(|| file.path.clone());
-    let lease = file.enter(wish.holder.clone(), share)?;
-    Ok(Grant { lease, moved, shared, sharing, damaged })
+    // No option of a run asks for bytes of memory.
+    let share = Share { processors: choice.processors.clone(), ..Share::default() };
+    let lease = file.enter(wish.clone(), share)?;
+    Ok(Grant { lease, choice, damaged })
+}
+
+impl Lease {
+    /// Adds what a further job of the run takes on this node. The binding of its ranks is returned; `None` if
+    /// ranks are not bound.
+    pub(crate) fn add_job(&mut self, ranks: u32) -> Option<Arc<Binding>> {
+        let alone = self.wish.binding.clone()?;
+        let moved = self.add(ranks);
+        let _ = flock(&self.file, FlockOperation::Unlock);
+        // A job that was asked for starts, whether or not others know of it.
+        Some(moved.ok().flatten().map_or(alone, Arc::new))
+    }
+
+    fn add(&mut self, ranks: u32) -> Result<Option<Binding>, LeaseError> {
+        let Some(mut file) = self.locked(PATIENCE_OF_RUN)? else { return Ok(None) };
+        let choice = file.choose(&self.wish, ranks);
+        self.share.processors = self.share.processors.or(&choice.processors);
+        file.add(self.wish.holder.clone(), self.byte, self.share.clone());
+        file.write()?;
+        Ok(choice.moved)
+    }
+
+    /// The file without the record of this lease, whose lock does not count for this process itself; `None` if
+    /// another process keeps it locked for longer.
+    fn locked(&self, patience: Duration) -> Result<Option<LeaseFile>, LeaseError> {
+        let file = self.file.try_clone()?;
+        match lock(&file, clock::now() + patience)? {
+            true => LeaseFile::read(file, self.path.clone(), self.wish.all.clone()).map(Some),
+            false => Ok(None),
+        }
+    }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // The lock of this process does not count for itself, so that its record is left out. If the file
-        // cannot be written, the next run does so.
-        let file = self.file.try_clone();
-        if let Ok(file) = file
-            && lock(&file, clock::now() + PATIENCE_AT_END).is_ok_and(|is_locked| is_locked)
-            && let Ok(mut file) = LeaseFile::read(file, self.path.clone(), ProcessorSet::default())
-        {
+        // If the file cannot be written, the next run leaves the record out.
+        if let Ok(Some(mut file)) = self.locked(PATIENCE_OF_RUN) {
             let _ = file.write();
         }
     }
@@ -273,8 +300,29 @@ impl LeaseFile {
         Ok(Self { path, file, contents, head, resources, bytes, is_damaged })
     }
 
+    /// Processors for ranks of a job of the run, as it wishes them.
+    fn choose(&self, wish: &Wish, ranks: u32) -> Choice {
+        let run = &wish.holder.run;
+        let free = self.resources.free(run).processors;
+        let movable = wish.binding.as_ref().filter(|_| wish.may_move);
+        let moved = movable.and_then(|binding| binding.among(&free, ranks));
+        let processors = match moved.as_ref().or(wish.binding.as_deref()) {
+            Some(binding) => binding.processors(ranks),
+            None => wish.limit.clone(),
+        };
+        let share = Share { processors, ..Share::default() };
+        let sharing = self.resources.sharing(run, &share).cloned().collect();
+        let shared = share.processors.without(&free);
+        Choice { moved, processors: share.processors, shared, sharing }
+    }
+
+    fn add(&mut self, holder: Holder, byte: u32, share: Share) {
+        self.resources.take(holder.clone(), share);
+        self.bytes.insert(holder, byte);
+    }
+
     /// Adds a record, and unlocks the file.
-    fn enter(mut self, holder: Holder, share: Share) -> Result<Lease, LeaseError> {
+    fn enter(mut self, wish: Wish, share: Share) -> Result<Lease, LeaseError> {
         let mut byte = None;
         for number in 0..RECORDS_MAX {
             // A copy of a process that has just ended may keep a byte without a record for a moment.
@@ -285,13 +333,12 @@ impl LeaseFile {
             }
         }
         let Some(byte) = byte else { return Err(LeaseError::TooMany { path: self.path }) };
-        self.resources.take(holder.clone(), share);
-        self.bytes.insert(holder, byte);
+        self.add(wish.holder.clone(), byte, share.clone());
         self.write()?;
         // Ranks find their sockets at numbers of one digit.
         let file = fcntl_dupfd_cloexec(&self.file, FIRST_DESCRIPTOR).map_err(io::Error::from)?;
         flock(&file, FlockOperation::Unlock).map_err(io::Error::from)?;
-        Ok(Lease { path: self.path, file: file.into() })
+        Ok(Lease { path: self.path, file: file.into(), byte, wish, share })
     }
 
     /// Writes the records, or removes the file if there are none. It stays as it was if they have no room.
@@ -448,8 +495,8 @@ const BOOT_BYTES_MAX: usize = 64;
 /// Time for which another process may keep the file locked; it takes far less than a millisecond.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The same for a run that ends.
-const PATIENCE_AT_END: Duration = Duration::from_millis(100);
+/// The same for a run that serves ranks, or ends.
+const PATIENCE_OF_RUN: Duration = Duration::from_millis(100);
 
 /// Pause between attempts to lock the file.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -508,7 +555,7 @@ mod tests {
         /// Asks for cores of a machine with four.
         fn take(&self, run: &str, ranks: u32) -> Result<Grant, LeaseError> {
             let binding = Binding::to_sets(&[&[0], &[1], &[2], &[3]]);
-            take_in(&self.directory(), &wish(run, &binding, ranks))
+            take_in(&self.directory(), &wish(run, binding), ranks)
         }
     }
 
@@ -516,20 +563,19 @@ mod tests {
         Holder { run: run.to_owned(), node: 0, pid: std::process::id(), program: "./a".to_owned() }
     }
 
-    fn wish<'a>(run: &str, binding: &'a Binding, ranks: u32) -> Wish<'a> {
+    fn wish(run: &str, binding: Binding) -> Wish {
         Wish {
             holder: holder(run),
             all: (0..4).collect(),
-            ranks,
-            binding: Some(binding),
-            limit: None,
+            binding: Some(Arc::new(binding)),
+            limit: ProcessorSet::default(),
             may_move: true,
         }
     }
 
     /// Processors of the first ranks of a run that was moved.
     fn moved(grant: &Grant, ranks: u32) -> String {
-        grant.moved.as_ref().unwrap().processors(ranks).to_string()
+        grant.choice.moved.as_ref().unwrap().processors(ranks).to_string()
     }
 
     fn head() -> String {
@@ -559,13 +605,14 @@ mod tests {
         let second = place.take("b", 1).unwrap();
         assert_eq!(moved(&second, 1), "2");
         let third = place.take("c", 2).unwrap();
-        assert!(third.moved.is_none(), "one processor is left for two ranks");
-        assert_eq!((third.shared.to_string(), third.sharing.len()), ("0-1".to_owned(), 1));
-        assert_eq!(third.sharing[0].run, "a");
+        let Choice { moved: none, shared, sharing, .. } = &third.choice;
+        assert!(none.is_none(), "one processor is left for two ranks");
+        assert_eq!((shared.to_string(), sharing.len()), ("0-1".to_owned(), 1));
+        assert_eq!(sharing[0].run, "a");
         drop((first, third));
         let next = place.take("d", 3).unwrap();
         assert_eq!(moved(&next, 3), "0-1,3");
-        assert!(next.sharing.is_empty());
+        assert!(next.choice.sharing.is_empty());
         drop((second, next));
         assert!(!place.directory().exists(), "the last run removes file and directory");
     }
@@ -573,15 +620,14 @@ mod tests {
     #[test]
     fn nodes_of_one_run_do_not_avoid_each_other() {
         let place = Place::new();
-        let binding = Binding::to_sets(&[&[0], &[1]]);
         let of_node = |node: u32| {
-            let mut wish = wish("a", &binding, 1);
+            let mut wish = wish("a", Binding::to_sets(&[&[0], &[1]]));
             wish.holder.node = node;
-            take_in(&place.directory(), &wish).unwrap()
+            take_in(&place.directory(), &wish, 1).unwrap()
         };
         let (first, second) = (of_node(0), of_node(1));
         assert_eq!([moved(&first, 1), moved(&second, 1)], ["0", "0"]);
-        assert!(second.sharing.is_empty());
+        assert!(second.choice.sharing.is_empty());
         drop(first);
         assert_eq!(
             moved(&place.take("b", 1).unwrap(), 1),
@@ -591,23 +637,40 @@ mod tests {
     }
 
     #[test]
+    fn further_job_of_a_run_has_processors_beside_other_runs() {
+        let place = Place::new();
+        let mut first = place.take("a", 1).unwrap();
+        let second = place.take("b", 1).unwrap();
+        let job = first.lease.add_job(2).unwrap();
+        assert_eq!(job.processors(2).to_string(), "0,2");
+        let third = place.take("c", 1).unwrap();
+        assert_eq!(moved(&third, 1), "3");
+        drop(second);
+        // Processors without another run are those of the first binding.
+        let job = first.lease.add_job(3).unwrap();
+        assert_eq!(job.processors(3).to_string(), "0-2");
+        assert_eq!(place.take("d", 1).unwrap().choice.sharing.len(), 1);
+        drop(first);
+        assert_eq!(moved(&place.take("d", 3).unwrap(), 3), "0-2");
+    }
+
+    #[test]
     fn processors_that_the_user_has_chosen_stay() {
         let place = Place::new();
         let first = place.take("a", 1).unwrap();
-        let binding = Binding::to_sets(&[&[0], &[3]]);
-        let wish = Wish { may_move: false, ..wish("b", &binding, 2) };
-        let second = take_in(&place.directory(), &wish).unwrap();
-        assert!(second.moved.is_none());
-        assert_eq!(second.shared.to_string(), "0");
+        let wish = Wish { may_move: false, ..wish("b", Binding::to_sets(&[&[0], &[3]])) };
+        let second = take_in(&place.directory(), &wish, 2).unwrap();
+        assert!(second.choice.moved.is_none());
+        assert_eq!(second.choice.shared.to_string(), "0");
         let third = place.take("c", 1).unwrap();
         assert_eq!(moved(&third, 1), "1");
-        let limit =
-            Wish { binding: None, limit: Some(&[2]), ..Wish { holder: holder("d"), ..wish } };
-        let fourth = take_in(&place.directory(), &limit).unwrap();
-        assert!(fourth.moved.is_none() && fourth.sharing.is_empty());
-        let none = place.take("e", 1).unwrap();
+        let limit = [2].into_iter().collect();
+        let limit = Wish { binding: None, limit, holder: holder("d"), ..wish };
+        let fourth = take_in(&place.directory(), &limit, 1).unwrap();
+        assert!(fourth.choice.moved.is_none() && fourth.choice.sharing.is_empty());
+        let none = place.take("e", 1).unwrap().choice;
         assert_eq!((none.moved.is_none(), none.sharing.len()), (true, 2), "{none:?}");
-        drop(first);
+        drop((first, second, third, fourth));
     }
 
     #[test]

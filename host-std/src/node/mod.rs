@@ -113,7 +113,7 @@ pub(crate) struct Node {
     uplink: Uplink,
     resources: Rc<OwnResources>,
     /// Kept until the last rank has ended.
-    _lease: Option<Lease>,
+    lease: Option<Lease>,
     /// End of the time limit of the run.
     ends_at: Option<Instant>,
     /// True if a debugger has started the launcher.
@@ -217,7 +217,7 @@ impl Node {
             termination,
             uplink,
             resources,
-            _lease: lease,
+            lease,
             ends_at: timeout.and_then(|timeout| clock::now().checked_add(timeout)),
             is_debugged,
         });

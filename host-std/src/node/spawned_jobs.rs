@@ -121,6 +121,11 @@ fn add_job(node: &mut Node, job: SpawnedJob) -> Result<(), String> {
         node.io.outputs.merge_job(number, &hosts, plan.ranks);
         plan.placement.hosts = Some(hosts);
     }
+    if let (Some(lease), 1..) = (&mut node.lease, plan.local())
+        && let Some(binding) = lease.add_job(plan.local())
+    {
+        plan.placement.binding = Some(binding);
+    }
     plan.assign_processors(&node.resources);
     plan.endpoint = node.listeners.endpoint_of_spawned(&parent, plan.ranks);
     prepare_listener(node, &mut plan)?;

@@ -186,7 +186,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("os/poller", &["exit_codes", "input", "output"]),
     ("os/random", &["nodes_encryption", "unauthenticated"]),
     ("os/resolver", &["host_names"]),
-    ("os/runtime_dir", &["cleanup", "ps"]),
+    ("os/runtime_dir", &["cleanup", "leases", "ps"]),
     ("os/stream", &["surroundings", "terminal"]),
     ("os/target", &["output", "unread"]),
     ("other_runs", &["nodes_names", "nodes_pmix"]),

@@ -141,4 +141,4 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
 ];
 
 const SHARED_STEPS: &str =
-    "steps share the processors of the allocation; '--cpu-set' separates their ranks";
+    "bound ranks of one step have no processors of another where there is room";

@@ -4,11 +4,12 @@
 //! the first processors. So a run that binds ranks enters what it takes into one file in the directory of
 //! sockets, and chooses among what the other runs there leave. Without room it binds as if it were alone.
 //!
-//! A lease ends with its process, which keeps a byte of the file locked for as long as it lives (`F_OFD_SETLK`);
-//! the record has the number of the byte. The kernel releases the lock however the process ends, and knows
-//! whether it is held whatever numbers processes have: those that are used again, and those of another
-//! container with the same directory, are never mistaken. Whoever reads the file leaves out records whose lock
-//! is free. The file itself is locked (`flock`) while it is read and written, and removed with the last record.
+//! A lease ends with its process, which keeps a byte of the file locked for as long as it lives
+//! (`F_OFD_SETLK`); the record has the number of the byte. The kernel releases the lock however the process
+//! ends, and knows whether it is held whatever numbers processes have: those that are used again, and those
+//! of another container with the same directory, are never mistaken. Whoever reads the file leaves out the
+//! records whose lock is free. The file itself is locked (`flock`) while it is read and written, and removed
+//! with the last record.
 //!
 //! Format: a line with the version and the boot of the host, and the records in postcard. The file is input
 //! like any other: its size is bounded, and bytes that are no records are replaced.
@@ -131,7 +132,7 @@ pub(crate) fn take(config: &mut Config) -> Taken {
         may_move: !matches!(placement.bind_to, BindTo::User(_)),
     };
     let granted = runtime_dir::create_in_first(|directory| {
-        // Runs find each other if they use the same directory: another one will do only if this cannot be made.
+        // Runs find each other in the same directory: another one will do only if this cannot be made.
         runtime_dir::prepare(directory)?;
         match take_in(directory, &wish, ranks) {
             // A launcher that ends may have removed it.
@@ -178,8 +179,8 @@ fn take_in(directory: &Path, wish: &Wish, ranks: u32) -> Result<Grant, LeaseErro
 }
 
 impl Lease {
-    /// Adds what a further job of the run takes on this node. The binding of its ranks is returned; `None` if
-    /// ranks are not bound.
+    /// Adds what a further job of the run takes on this node, and returns the binding of its ranks; `None` if
+    /// they are not bound.
     pub(crate) fn add_job(&mut self, ranks: u32) -> Option<Arc<Binding>> {
         let alone = self.wish.binding.clone()?;
         let moved = self.add(ranks);
@@ -197,7 +198,7 @@ impl Lease {
         Ok(choice.moved)
     }
 
-    /// The file without the record of this lease, whose lock does not count for this process itself; `None` if
+    /// The file without the record of this lease, whose lock does not count for this process; `None` if
     /// another process keeps it locked for longer.
     fn locked(&self, patience: Duration) -> Result<Option<LeaseFile>, LeaseError> {
         let file = self.file.try_clone()?;

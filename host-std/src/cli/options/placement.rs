@@ -44,7 +44,7 @@ pub(super) const ROWS: &[OptionSpec] = &[
     ),
     Placement.switch(
         "overlap",
-        "bind ranks to processors that other runs of this user have, too, and let others take those of this run",
+        "bind ranks without regard to processors that other runs of this user have or will have",
         |settings, on| settings.placement.overlaps = on,
         |settings| settings.placement.overlaps,
     ),

@@ -196,8 +196,8 @@ impl Binding {
         (0..ranks).flat_map(|rank| self.of(rank)).copied().collect()
     }
 
-    /// The same binding where only these processors are `free`: whole sets that are free, else what is free of
-    /// each set. `None` if some of `ranks` ranks would share a processor then.
+    /// The same binding where only these processors are `free`: whole sets that are free, else what is free
+    /// of each set. `None` if some of `ranks` ranks would share a processor then.
     pub(crate) fn among(&self, free: &ProcessorSet, ranks: u32) -> Option<Self> {
         let whole = |set: &Vec<u32>| set.iter().all(|one| free.contains(one)).then(|| set.clone());
         let part = |set: &Vec<u32>| {

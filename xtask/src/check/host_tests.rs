@@ -138,8 +138,10 @@ const MODULES: &[(&str, &[&str])] = &[
     ("listeners", &["dial", "identity", "pages", "pmi_port", "pmix_tools", "unauthenticated"]),
     ("names", &["nodes_names"]),
     ("node", &["cleanup", "ending", "nodes", "nodes_reports", "nodes_spawn", "spawn"]),
+    ("node/lease", &["leases"]),
     ("node/pages", &["pages"]),
     ("node/pmix", &["nodes_pmix", "pmix"]),
+    ("node/resources", &["leases"]),
     ("node/uplink", &["nodes", "nodes_failures"]),
     (
         "nodes",

@@ -87,7 +87,7 @@ pub(crate) fn failure(
         ),
         Failure::Singletons => format!("all ranks of {} ran without this launcher", size(plan)),
         Failure::NodeLost(loss) => node_lost(loss, plan),
-        Failure::Launcher { what } => what.clone(),
+        Failure::Launcher { what } | Failure::Impossible { what } => what.clone(),
     };
     match running {
         0 => what,

@@ -1,6 +1,7 @@
 //! Outcome of a job, judged from its ranks. No system calls, only the rules.
 
 use crate::launch::start::process::{ProcessEnd, shell_code};
+use pmi_host_base::exit::USAGE;
 use pmi_host_base::ranges::Ranks;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
@@ -113,6 +114,11 @@ pub(crate) enum Failure {
     Singletons,
     /// A node of the job is lost, with all its ranks.
     NodeLost(NodeLoss),
+    /// The options of the run are impossible on a host.
+    Impossible {
+        /// Sentence with the host and the remedy.
+        what: String,
+    },
     /// The launcher itself has failed.
     Launcher {
         /// Failed action, and its cause.
@@ -176,6 +182,7 @@ impl Failure {
             | Self::Singletons
             | Self::NodeLost(_)
             | Self::Launcher { .. } => 1,
+            Self::Impossible { .. } => USAGE,
         }
     }
 
@@ -253,10 +260,11 @@ mod tests {
             Failure::Stalled { limit: Duration::ZERO },
             Failure::Overdue { limit: Duration::ZERO },
             Failure::Launcher { what: String::new() },
+            Failure::Impossible { what: String::new() },
         ];
         assert_eq!(
             failures.map(|failure| failure.exit_code()),
-            [1, 1, 1, 1, 1, 130, 143, 124, 124, 124, 1]
+            [1, 1, 1, 1, 1, 130, 143, 124, 124, 124, 1, 2]
         );
     }
 }

@@ -50,7 +50,7 @@ fn impossible_binding_is_reported_before_anything_starts() {
     ] {
         let ran = run(host(["run", "-n", "1"]).args(words).args(["echo", "started"]));
         assert_eq!(ran.out, "");
-        ran.exits_with(1).says(parts);
+        ran.exits_with(2).says(parts);
     }
 }
 

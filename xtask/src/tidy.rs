@@ -38,6 +38,8 @@ const UNSAFE_PLACES: &[&str] = &[
     "host-std/src/launch/start/child_start.rs",
     // Scheduling of ranks, for which the C library has no functions.
     "host-std/src/launch/start/scheduling.rs",
+    // Memory policies of ranks, for which the C library has no functions.
+    "host-std/src/launch/topology/memory_policy.rs",
     // A debugger reads and writes variables by their names.
     "host-std/src/front/mpir.rs",
     // An option of sockets for which no library has a function.

@@ -3,7 +3,6 @@
 //!
 //! Spec: E. A. León, *mpibind: A Memory-Centric Affinity Algorithm for Hybrid Applications*, MEMSYS 2017.
 
-use crate::device::{DeviceKind, GpuMaker};
 use crate::model::{Memory, MemoryKind, NodeHardware};
 use crate::processor_set::ProcessorSet;
 use std::ops::Range;
@@ -30,8 +29,10 @@ pub struct RankPlace {
     pub processors: ProcessorSet,
     /// Numbers of its memory domains.
     pub memories: Vec<u32>,
-    /// Its GPUs, by their places in [`NodeHardware::gpus`].
+    /// Its GPUs, by their places in [`NodeHardware::usable_gpus`].
     pub gpus: Vec<usize>,
+    /// Its network cards, by their places in [`NodeHardware::nics`].
+    pub nics: Vec<usize>,
 }
 
 /// A part of the node whose memory is near.
@@ -63,22 +64,20 @@ pub fn place(hardware: &NodeHardware, wanted: RanksToPlace) -> Vec<RankPlace> {
 /// Memory domains with processors, each with its GPUs; those without GPUs are left out if `is_near_gpus` and
 /// others have some. A node without domains is one part.
 fn parts(hardware: &NodeHardware, is_near_gpus: bool) -> Vec<Part> {
-    let is_known = |kind| matches!(kind, DeviceKind::Gpu(maker) if maker != GpuMaker::Other);
-    let gpus: Vec<_> =
-        hardware.gpus().enumerate().filter(|(_, device)| is_known(device.kind)).collect();
+    let gpus = hardware.usable_gpus();
     let has_processors = |memory: &&Memory| {
         memory.kind == MemoryKind::Main && memory.near.meets(&hardware.processors)
     };
     let domains: Vec<&Memory> = hardware.memories.iter().filter(has_processors).collect();
     let part = |memory: &&Memory| {
-        let near = gpus.iter().filter(|(_, device)| match device.near.is_empty() {
-            true => device.memory == Some(memory.number),
-            false => device.near.meets(&memory.near),
+        let near = gpus.iter().enumerate().filter(|(_, gpu)| match gpu.device.near.is_empty() {
+            true => gpu.device.memory == Some(memory.number),
+            false => gpu.device.near.meets(&memory.near),
         });
         Part {
             processors: memory.near.and(&hardware.processors),
             memories: vec![memory.number],
-            gpus: near.map(|(at, _)| *at).collect(),
+            gpus: near.map(|(at, _)| at).collect(),
         }
     };
     let mut parts: Vec<Part> = domains.iter().map(part).collect();
@@ -86,7 +85,7 @@ fn parts(hardware: &NodeHardware, is_near_gpus: bool) -> Vec<Part> {
         parts.retain(|part| !part.gpus.is_empty());
     }
     if parts.is_empty() {
-        let gpus = gpus.iter().map(|(at, _)| *at).collect();
+        let gpus = (0..gpus.len()).collect();
         parts.push(Part { processors: hardware.processors.clone(), memories: Vec::new(), gpus });
     }
     parts
@@ -107,6 +106,7 @@ fn whole(part: &Part) -> RankPlace {
         processors: part.processors.clone(),
         memories: part.memories.clone(),
         gpus: part.gpus.clone(),
+        nics: Vec::new(),
     }
 }
 
@@ -132,7 +132,8 @@ fn within(
             false => all.get(rank * all.len() / ranks).copied().into_iter().collect(),
         };
         let threads = wanted.threads.unwrap_or(u32::try_from(own.len()).unwrap_or(u32::MAX));
-        return RankPlace { threads, processors: own.into_iter().collect(), memories, gpus };
+        let processors = own.into_iter().collect();
+        return RankPlace { threads, processors, memories, gpus, nics: Vec::new() };
     }
     let own = &cores[share(cores.len(), ranks, rank)];
     let needed = wanted.threads.map_or(1, |threads| index(threads).div_ceil(own.len()));
@@ -140,11 +141,11 @@ fn within(
     let processors: ProcessorSet =
         own.iter().flat_map(|core| core.iter().copied().take(used)).collect();
     let threads = wanted.threads.unwrap_or(u32::try_from(processors.len()).unwrap_or(u32::MAX));
-    RankPlace { threads, processors, memories, gpus }
+    RankPlace { threads, processors, memories, gpus, nics: Vec::new() }
 }
 
 /// Share of the owner with this number in `count` things, of which owners with low numbers have one more.
-fn share(count: usize, owners: usize, number: usize) -> Range<usize> {
+pub(crate) fn share(count: usize, owners: usize, number: usize) -> Range<usize> {
     let (each, more) = (count / owners, count % owners);
     let start = number * each + number.min(more);
     start..start + each + usize::from(number < more)
@@ -157,7 +158,8 @@ fn index(number: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Device, PciFacts};
+    use crate::described::machines;
+    use crate::device::{Device, DeviceKind, GpuMaker, PciFacts};
     use crate::model::{CoreFacts, Group, GroupKind};
 
     fn set(text: &str) -> ProcessorSet {
@@ -188,11 +190,11 @@ mod tests {
             parts: Vec::new(),
         };
         NodeHardware {
-            name: None,
             processors: set("0-7"),
             groups: (0..4).map(core).collect(),
             memories: vec![memory(0), memory(1)],
             devices: gpus.iter().map(gpu).collect(),
+            ..NodeHardware::default()
         }
     }
 
@@ -247,5 +249,93 @@ mod tests {
         let mut node = node(&[]);
         node.memories.clear();
         assert_eq!(placed(&node, ranks(2)), ["2:0-1:[]:[]", "2:2-3:[]:[]"]);
+    }
+
+    /// Processors and GPUs of each rank, if a described machine has one for each GPU, or `ranks`.
+    fn one_for_each_gpu(name: &str, ranks: Option<u32>) -> Vec<String> {
+        let (_, node) = machines().find(|(own, _)| *own == name).unwrap();
+        let usable = node.usable_gpus();
+        let name = |at: &usize| {
+            let gpu = usable[*at];
+            let part = gpu.part.map(|part| format!(".{}", part.number)).unwrap_or_default();
+            format!("{}{part}", gpu.device.name())
+        };
+        let count = ranks.unwrap_or_else(|| u32::try_from(usable.len()).unwrap());
+        let shown = |place: RankPlace| {
+            let gpus: Vec<String> = place.gpus.iter().map(name).collect();
+            let memories: ProcessorSet = place.memories.into_iter().collect();
+            format!("{memories}:{}:{}", place.processors, gpus.join(","))
+        };
+        place(&node, self::ranks(count)).into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn ranks_of_frontier_are_near_the_gpus_of_its_user_guide() {
+        let expected = [
+            "0:0-7:card4",
+            "0:8-15:card5",
+            "1:16-23:card2",
+            "1:24-31:card3",
+            "2:32-39:card6",
+            "2:40-47:card7",
+            "3:48-55:card0",
+            "3:56-63:card1",
+        ];
+        assert_eq!(one_for_each_gpu("frontier", None), expected);
+    }
+
+    #[test]
+    fn ranks_of_perlmutter_have_its_gpus_in_opposite_order() {
+        let expected = ["0:0-15:card3", "1:16-31:card2", "2:32-47:card1", "3:48-63:card0"];
+        assert_eq!(one_for_each_gpu("perlmutter", None), expected);
+    }
+
+    #[test]
+    fn ranks_of_aurora_have_a_tile_each_on_the_socket_of_their_gpu() {
+        let expected = [
+            "0:0-8:card0.0",
+            "0:9-17:card0.1",
+            "0:18-26:card1.0",
+            "0:27-35:card1.1",
+            "0:36-43:card2.0",
+            "0:44-51:card2.1",
+            "1:52-60:card3.0",
+            "1:61-69:card3.1",
+            "1:70-78:card4.0",
+            "1:79-87:card4.1",
+            "1:88-95:card5.0",
+            "1:96-103:card5.1",
+        ];
+        assert_eq!(one_for_each_gpu("aurora", None), expected);
+    }
+
+    #[test]
+    fn ranks_of_a_dgx_have_an_instance_or_a_gpu_each() {
+        let all = one_for_each_gpu("dgx-h100", None);
+        let expected = ["0:0-11:card1.0", "0:12-22:card1.1", "0:23-33:card2"];
+        assert_eq!(all[..3], expected);
+        assert_eq!(all[5..], ["1:56-69:card5", "1:70-83:card6", "1:84-97:card7", "1:98-111:card8"]);
+    }
+
+    #[test]
+    fn ranks_of_other_machines_have_the_gpus_of_their_socket() {
+        let lassen =
+            ["0:8,12,16,20,24,28,32,36,40,44:card1", "0:48,52,56,60,64,68,72,76,80,84:card2"];
+        let all = one_for_each_gpu("lassen", None);
+        assert_eq!((&all[..2], all.len()), (&lassen.map(str::to_owned)[..], 4));
+        assert!(all[2].starts_with("8:96,") && all[3].ends_with(":card4"), "{all:?}");
+        let expected =
+            ["0:0-5:card0", "0:6-11:card1", "0:12-17:card2", "0:18-23:card3", "1:24-29:card4"];
+        assert_eq!(one_for_each_gpu("eight-t4", None)[..5], expected);
+        assert_eq!(one_for_each_gpu("grace-hopper", None), ["0:0-71:card1"]);
+        assert_eq!(one_for_each_gpu("alder-lake", None), ["0:0,2,4,6,8,10,12-19:card0"]);
+    }
+
+    #[test]
+    fn ranks_of_machines_without_gpus_have_domains_of_main_memory() {
+        // The third domain is behind CXL, and has no processors.
+        assert_eq!(one_for_each_gpu("xeon-cxl", None), [""; 0]);
+        assert_eq!(one_for_each_gpu("xeon-cxl", Some(2)), ["0:0-55:", "1:56-111:"]);
+        assert_eq!(one_for_each_gpu("raspberry-pi", Some(2)), ["0:0-1:", "0:2-3:"]);
     }
 }

@@ -7,16 +7,18 @@ use crate::demo_rank::DEMO_RANK;
 use crate::launch::environment::other_launchers;
 use crate::launch::plan::job::{App, JobSpec, name_of_this_run};
 use crate::launch::plan::preload;
+use crate::launch::plan::program_environment::found_by;
 use crate::launch::start::gdb::GDB;
 use crate::launch::topology::binding;
-use crate::launch::topology::binding::{Binding, RankCounts};
+use crate::launch::topology::binding::RankCounts;
+use crate::launch::topology::places::{NodePlaces, PlaceRequest};
 use crate::placement::{ExpectedRanks, HostList, PlacedHosts};
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
 use crate::settings::environment::Rendezvous;
 use crate::settings::hosts::HostSource;
 use crate::settings::job::RankTool;
-use crate::settings::placement::{BindTo, LauncherBinding};
+use crate::settings::placement::{BindTo, Display, LauncherBinding};
 use crate::settings::{JobSettings, Settings, Universe, UniverseSize};
 use pmi_host_base::exit::USAGE;
 use pmi_host_base::library::{self, Family, Libraries};
@@ -33,7 +35,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Configuration of the first job.
 #[derive(Debug)]
@@ -58,8 +59,8 @@ pub(crate) struct Config {
     pub(crate) dial_in_node: Option<u32>,
     /// Listener for pages, with its credentials.
     pub(crate) web: Option<WebListenConfig>,
-    /// Binding of ranks to processors; `None` if the system may choose.
-    pub(crate) binding: Option<Arc<Binding>>,
+    /// Places of the ranks of this node.
+    pub(crate) places: NodePlaces,
     /// Number of processes that all jobs together may have.
     pub(crate) universe: UniverseSize,
     /// Name of the first job, if the program that has started the launcher has chosen it.
@@ -89,9 +90,9 @@ pub(crate) enum ConfigError {
     /// The listener cannot be set up.
     #[error("{0}")]
     Listen(String),
-    /// The requested binding is impossible.
+    /// The requested placement is impossible.
     #[error("{0}")]
-    Binding(String),
+    Placement(String),
 }
 
 impl Config {
@@ -168,6 +169,9 @@ impl Config {
         if has_servers && settings.watching.gdb.is_some() {
             return Err(other(GDB_ON_HOSTS.to_owned()).into());
         }
+        if has_servers && settings.placement.display == Some(Display::Picture) {
+            return Err(other(PICTURE_ON_HOSTS.to_owned()).into());
+        }
         let has_callers = callers > 0 || settings.job.websocket.is_some();
         let dial_in_node =
             has_callers.then(|| placed.add_ranks(&own_name, callers).map_err(other)).transpose()?;
@@ -205,7 +209,7 @@ impl Config {
         let web = address.map(|address| WebListenConfig::resolve(address, job, secret.clone()));
         let web = web.transpose().map_err(ConfigError::Listen)?;
         if let (None, Some(processors)) = (&hosts, &settings.placement.processors) {
-            binding::limit_to(processors).map_err(ConfigError::Binding)?;
+            binding::limit_to(processors).map_err(ConfigError::Placement)?;
         }
         if let BindTo::Launcher(launcher) = settings.placement.bind_to {
             // Nodes of one machine would all take its first processors.
@@ -215,12 +219,12 @@ impl Config {
                 false => of_launcher(launcher, &parts, is_oversubscribed),
             };
         }
-        let binding = match hosts {
-            None => Binding::resolve(&settings.placement, RankCounts { all: ranks, local: ranks }),
-            // Each node has processors of its own.
-            Some(_) => Binding::check(&settings.placement).map(|()| None),
+        let places = match hosts {
+            None => place_ranks(&settings, &parts, &host, RankCounts { all: ranks, local: ranks }),
+            // Each node has processors and devices of its own.
+            Some(_) => NodePlaces::check(&settings.placement).map(|()| NodePlaces::default()),
         };
-        let binding = binding.map_err(ConfigError::Binding)?.map(Arc::new);
+        let places = places.map_err(ConfigError::Placement)?;
         let (node, nspace) = (None, None);
         Ok(Self {
             ranks,
@@ -233,7 +237,7 @@ impl Config {
             listen,
             dial_in_node,
             web,
-            binding,
+            places,
             universe,
             nspace,
             settings,
@@ -255,7 +259,7 @@ impl Config {
             run: &self.run,
             hosts: self.hosts(),
             node: self.node,
-            binding: self.binding.as_ref(),
+            places: &self.places,
             universe: self.universe,
             nspace: self.nspace.as_deref(),
             settings: &self.settings,
@@ -464,7 +468,7 @@ fn default_ranks(
             unit
         }
     };
-    let units = binding::count(unit).map_err(ConfigError::Binding)?;
+    let units = binding::count(unit).map_err(ConfigError::Placement)?;
     Ok(Some(u32::try_from(units).unwrap_or(u32::MAX)))
 }
 
@@ -516,6 +520,24 @@ fn looks_here(launcher: DefaultRanks, name: &OsStr, directory: Option<&Path>) ->
         }
         DefaultRanks::Required | DefaultRanks::One => false,
     }
+}
+
+/// Places the ranks of this node.
+///
+/// # Errors
+///
+/// A message for the user, with the remedy.
+pub(crate) fn place_ranks(
+    settings: &Settings,
+    parts: &[App],
+    host: &str,
+    ranks: RankCounts,
+) -> Result<NodePlaces, String> {
+    let variable = |name: &str| {
+        let found = found_by(&parts.first()?.program, &settings.environment, name)?;
+        found.into_string().ok()
+    };
+    NodePlaces::resolve(&settings.placement, PlaceRequest { host, ranks, variable: &variable })
 }
 
 /// Binding of another launcher without an option: Open MPI's binds no ranks where hosts have more of them
@@ -577,10 +599,10 @@ impl ConfigError {
     /// Exit code, as a shell would return it.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) => USAGE,
+            Self::Usage(_) | Self::Placement(_) => USAGE,
             Self::Program(error) => error.exit_code(),
             Self::BehindColon { error, .. } => error.exit_code(),
-            Self::Listen(_) | Self::Binding(_) => 1,
+            Self::Listen(_) => 1,
         }
     }
 }
@@ -597,6 +619,9 @@ const EARLY_WITH_ALL: &str = "'--start-early' starts ranks before it is known wh
 
 const GDB_ON_HOSTS: &str =
     "'--gdb' works on one node only; leave it out, or run all ranks on this machine";
+
+const PICTURE_ON_HOSTS: &str = "'--display map=svg' draws the ranks of one host, and each host of a run \
+    places its own; run all ranks on one host, or use '--display map'";
 
 const PORT_ALONE: &str = "'--pmi-port' is the port of ranks that are started here, and '--listen' that of \
     others; leave one of the two out";

@@ -303,15 +303,19 @@ fn start(mut config: Config, args: RunArgs) -> ExitCode {
         let what = format!("'--report-pid {}' cannot be written ({error})", place.display());
         return complain(&what, FAILED);
     }
-    let Taken { mut lease, notes } = lease::take(&mut config);
+    let Taken { mut lease, notes } = match lease::take(&mut config) {
+        Ok(taken) => taken,
+        Err(what) => return complain(&what, USAGE),
+    };
     let mut before = String::new();
     if !args.without_effect.is_empty() {
         before.push_str(&line(format!("without effect here: {}", args.without_effect.join("; "))));
     }
-    if config.settings.placement.display_map {
-        before.push_str(&preview::map(config.job()));
+    if let Some(form) = config.settings.placement.display {
+        before.push_str(&preview::display(config.job(), form));
     } else if !matches!(config.settings.placement.bind_to, BindTo::Launcher(_))
-        && let Some(shared) = config.binding.as_ref().and_then(|one| one.shared(config.ranks))
+        && let Some(shared) =
+            config.places.binding.as_ref().and_then(|one| one.shared(config.ranks))
     {
         before.push_str(&line(shared));
     }
@@ -324,6 +328,9 @@ fn start(mut config: Config, args: RunArgs) -> ExitCode {
     }
     if !before.is_empty() {
         let _ = std::io::stderr().write_all(shown(&before).as_bytes());
+    }
+    if let Err(what) = config.places.check_here() {
+        return complain(&what, USAGE);
     }
     let (mut excluded, mut awaited) = (Vec::new(), Vec::new());
     loop {

@@ -5,6 +5,7 @@ use super::served_run::write_last;
 use crate::cli::config::Config;
 use crate::cli::system::System;
 use crate::launch::plan::job::{App, name_of_this_run};
+use crate::launch::topology::places::NodePlaces;
 use crate::placement::allocation::AllocationSource;
 use crate::placement::{NodeMap, PlacedHosts};
 use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
@@ -79,7 +80,7 @@ fn config(pid: i32) -> Result<Config, String> {
         listen: None,
         dial_in_node: None,
         web: None,
-        binding: None,
+        places: NodePlaces::default(),
         universe: UniverseSize::of_machine(1),
         nspace: None,
         settings,

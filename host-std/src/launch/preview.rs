@@ -7,12 +7,13 @@ use crate::launch::plan::program_environment::{Inherited, Variable};
 use crate::launch::topology::binding::{allowed, shown};
 use crate::launch::topology::resources::OwnResources;
 use crate::placement::PlacedHosts;
-use crate::settings::placement::BindTo;
+use crate::settings::placement::{BindTo, Display, MapBy};
 use pmi_core::error::Full;
 use pmi_core::limits::PMI1_MAX_VALLEN;
 use pmi_core::wire::mapping::write_mapping;
 use pmi_host_base::columns;
 use pmi_host_base::ranges::Ranks;
+use pmi_host_hardware::display::{self, PlacedRank};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -22,6 +23,9 @@ use std::path::PathBuf;
 /// launcher's.
 pub(crate) fn of(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
     match spec.hosts {
+        None if spec.places.places.is_some() => {
+            map(spec) + "\n" + &display(spec, Display::Table) + "\n" + &environment(spec, ours)
+        }
         None => map(spec) + "\n" + &environment(spec, ours),
         // The environment of other hosts is unknown here.
         Some(_) => map(spec),
@@ -77,8 +81,26 @@ pub(crate) fn environment(
     text
 }
 
+/// Places of the ranks, with memory and devices if options assign any.
+pub(crate) fn display(spec: JobSpec<'_>, form: Display) -> String {
+    let Some(places) = &spec.places.places else { return map(spec) };
+    let place = |rank| {
+        let (host, hardware, place) = (spec.host, places.hardware(), places.of(rank)?.clone());
+        Some(PlacedRank { rank, host, hardware, place })
+    };
+    let ranks: Vec<PlacedRank<'_>> = (0..spec.ranks).map_while(place).collect();
+    match form {
+        Display::Table => {
+            let started = spec.parts.iter().map(|part| part.ranks).sum();
+            let shared = spec.places.binding.as_ref().and_then(|all| all.shared(started));
+            display::table(&ranks) + &shared.map(|text| text + "\n").unwrap_or_default()
+        }
+        Display::Picture => display::svg(&ranks),
+    }
+}
+
 /// Ranks, node, processors, directories and programs.
-pub(crate) fn map(spec: JobSpec<'_>) -> String {
+fn map(spec: JobSpec<'_>) -> String {
     if let Some(hosts) = spec.hosts {
         return map_of_hosts(spec, hosts);
     }
@@ -132,9 +154,9 @@ fn table(mut rows: Vec<[String; 5]>) -> String {
 /// Ranks of each program on each host, and the process mapping that ranks read.
 fn map_of_hosts(spec: JobSpec<'_>, hosts: &PlacedHosts) -> String {
     let mut rows = Vec::new();
-    let processors = match spec.settings.placement.bind_to {
-        BindTo::Nothing => "any",
-        BindTo::Units(_) | BindTo::User(_) | BindTo::Launcher(_) => "bound there",
+    let processors = match (&spec.settings.placement.bind_to, spec.settings.placement.map_by) {
+        (BindTo::Nothing, None | Some(MapBy::Units(_))) => "any",
+        _ => "bound there",
     };
     let mut first = 0;
     for part in spec.parts {

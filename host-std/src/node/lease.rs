@@ -1,8 +1,9 @@
 //! Leases: what each run of this user has of this host.
 //!
 //! Several launchers at once in one allocation know nothing of each other, and each would bind its ranks to
-//! the first processors. So a run that binds ranks enters what it takes into one file in the directory of
-//! sockets, and chooses among what the other runs there leave. Without room it binds as if it were alone.
+//! the first processors, and give them the first GPUs. So a run that does either enters what it takes into one
+//! file in the directory of sockets, and chooses among what the other runs there leave. Without room for its
+//! processors it binds as if it were alone; a run whose ranks must have GPUs is refused.
 //!
 //! A lease ends with its process, which keeps a byte of the file locked for as long as it lives
 //! (`F_OFD_SETLK`); the record has the number of the byte. The kernel releases the lock however the process
@@ -16,7 +17,8 @@
 
 use super::resources::{Holder, Resources, Share};
 use crate::cli::config::Config;
-use crate::launch::topology::binding::{Binding, allowed};
+use crate::launch::topology::binding::{Binding, RankCounts, allowed};
+use crate::launch::topology::places::{NodePlaces, Places};
 use crate::settings::placement::BindTo;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
@@ -59,10 +61,10 @@ pub(crate) struct Taken {
 #[derive(Clone, Debug)]
 struct Wish {
     holder: Holder,
-    /// What this process may use.
-    all: ProcessorSet,
-    /// The binding if no other run were here; `None` if ranks are not bound.
-    binding: Option<Arc<Binding>>,
+    /// What ranks may use here.
+    all: Share,
+    /// Places of the ranks if no other run were here.
+    alone: NodePlaces,
     /// Processors to which the whole run is limited.
     limit: ProcessorSet,
     /// True unless the user has chosen the processors of each rank.
@@ -78,15 +80,15 @@ struct Grant {
     damaged: Option<PathBuf>,
 }
 
-/// Processors for the ranks of a job.
+/// What is chosen for the ranks of a job.
 #[derive(Debug)]
 struct Choice {
-    /// The binding among the processors that others leave; `None` if it stays as it is.
-    moved: Option<Binding>,
-    processors: ProcessorSet,
-    /// Processors that other runs have as well.
-    shared: ProcessorSet,
-    /// Holders of these processors.
+    /// Places among what others leave; `None` if they are as without others.
+    moved: Option<NodePlaces>,
+    share: Share,
+    /// What other runs have as well.
+    shared: Share,
+    /// Holders of it.
     sharing: Vec<Holder>,
 }
 
@@ -101,16 +103,24 @@ enum LeaseError {
     OfOthers { path: PathBuf },
     #[error("'{}' has the records of {RECORDS_MAX} runs", .path.display())]
     TooMany { path: PathBuf },
+    /// Ranks must have GPUs, and other runs have these.
+    #[error("{0}")]
+    NoGpus(String),
 }
 
-/// Takes a lease for the ranks of this node, and moves their binding to processors that no other run has.
-/// Opens nothing if no ranks are bound.
-pub(crate) fn take(config: &mut Config) -> Taken {
-    let placement = &config.settings.placement;
-    let is_bound = config.binding.is_some() || placement.processors.is_some();
+/// Takes a lease for the ranks of this node, and moves these to processors and GPUs that no other run has.
+/// Opens nothing if ranks are not bound and have no GPUs of their own.
+///
+/// # Errors
+///
+/// A message for the user: other runs have the GPUs that are asked for.
+pub(crate) fn take(config: &mut Config) -> Result<Taken, String> {
+    let (placement, alone) = (&config.settings.placement, &config.places);
+    let has_gpus = alone.places.as_ref().is_some_and(|places| !places.gpus().is_empty());
+    let is_bound = alone.binding.is_some() || placement.processors.is_some();
     let has_ranks = !config.has_servers || config.node.is_some();
-    if placement.overlaps || !is_bound || !has_ranks {
-        return Taken::default();
+    if placement.overlaps || !(is_bound || has_gpus) || !has_ranks {
+        return Ok(Taken::default());
     }
     let node = config.node.unwrap_or_default();
     let started: u32 = config.parts.iter().map(|part| part.ranks).sum();
@@ -123,11 +133,22 @@ pub(crate) fn take(config: &mut Config) -> Taken {
         pid: std::process::id(),
         program: names.chars().take(PROGRAM_CHARS).collect(),
     };
-    let ranks = u32::try_from(local).unwrap_or(u32::MAX);
+    let ranks = RankCounts { all: started, local: u32::try_from(local).unwrap_or(u32::MAX) };
+    let all = match &alone.places {
+        Some(places) => Share {
+            processors: places.hardware().processors.clone(),
+            devices: places.all_gpus().into_iter().collect(),
+            ..Share::default()
+        },
+        None => Share {
+            processors: allowed().unwrap_or_default().into_iter().collect(),
+            ..Share::default()
+        },
+    };
     let wish = Wish {
         holder,
-        all: allowed().unwrap_or_default().into_iter().collect(),
-        binding: config.binding.clone(),
+        all,
+        alone: alone.clone(),
         limit: placement.processors.iter().flatten().copied().collect(),
         may_move: !matches!(placement.bind_to, BindTo::User(_)),
     };
@@ -141,7 +162,7 @@ pub(crate) fn take(config: &mut Config) -> Taken {
         }
     });
     // Nobody has asked for the default of another launcher.
-    let is_asked = !matches!(placement.bind_to, BindTo::Launcher(_));
+    let is_asked = has_gpus || !matches!(placement.bind_to, BindTo::Launcher(_));
     let mut notes = Vec::new();
     let lease = match granted.unwrap_or_else(|error| Err(error.into())) {
         Ok(Grant { lease, choice, damaged }) => {
@@ -153,46 +174,51 @@ pub(crate) fn take(config: &mut Config) -> Taken {
                 notes.push(no_room(&config.host, &shared, &sharing));
             }
             if let Some(moved) = moved {
-                config.binding = Some(Arc::new(moved));
+                config.places = moved;
             }
             Some(lease)
         }
+        Err(LeaseError::NoGpus(why)) => return Err(format!("host {} {why}", config.host)),
         Err(error) => {
             notes.push(no_lease(&config.host, &error));
             None
         }
     };
     notes.retain(|_| is_asked);
-    Taken { lease, notes }
+    Ok(Taken { lease, notes })
 }
 
 /// Takes a lease for this number of ranks in the file of this directory.
-fn take_in(directory: &Path, wish: &Wish, ranks: u32) -> Result<Grant, LeaseError> {
+fn take_in(directory: &Path, wish: &Wish, ranks: RankCounts) -> Result<Grant, LeaseError> {
     let file = LeaseFile::open(directory.join(NAME), wish.all.clone());
     let file = file.inspect_err(|_| runtime_dir::remove_if_empty(directory))?;
-    let choice = file.choose(wish, ranks);
+    let choice = file.choose(wish, &wish.alone, ranks)?;
     let damaged = file.is_damaged.then(|| file.path.clone());
-    // No option of a run asks for bytes of memory.
-    let share = Share { processors: choice.processors.clone(), ..Share::default() };
-    let lease = file.enter(wish.clone(), share)?;
+    let lease = file.enter(wish.clone(), choice.share.clone())?;
     Ok(Grant { lease, choice, damaged })
 }
 
 impl Lease {
-    /// Adds what a further job of the run takes on this node, and returns the binding of its ranks; `None` if
-    /// they are not bound.
-    pub(crate) fn add_job(&mut self, ranks: u32) -> Option<Arc<Binding>> {
-        let alone = self.wish.binding.clone()?;
-        let moved = self.add(ranks);
+    /// Adds what a further job of the run takes on this node, whose ranks would have these places if no other
+    /// run were here, and returns their places.
+    pub(crate) fn add_job(&mut self, alone: NodePlaces, ranks: RankCounts) -> NodePlaces {
+        // The binding of a job without other places is that of the first one, which may have been moved.
+        let alone = if alone.places.is_some() { alone } else { self.wish.alone.clone() };
+        let moved = self.add(&alone, ranks);
         let _ = flock(&self.file, FlockOperation::Unlock);
-        // A job that was asked for starts, whether or not others know of it.
-        Some(moved.ok().flatten().map_or(alone, Arc::new))
+        // The run has begun, and goes on whatever others have.
+        moved.ok().flatten().unwrap_or(alone)
     }
 
-    fn add(&mut self, ranks: u32) -> Result<Option<Binding>, LeaseError> {
+    fn add(
+        &mut self,
+        alone: &NodePlaces,
+        ranks: RankCounts,
+    ) -> Result<Option<NodePlaces>, LeaseError> {
         let Some(mut file) = self.locked(PATIENCE_OF_RUN)? else { return Ok(None) };
-        let choice = file.choose(&self.wish, ranks);
-        self.share.processors = self.share.processors.or(&choice.processors);
+        let choice = file.choose(&self.wish, alone, ranks)?;
+        self.share.processors = self.share.processors.or(&choice.share.processors);
+        self.share.devices.extend(choice.share.devices);
         file.add(self.wish.holder.clone(), self.byte, self.share.clone());
         file.write()?;
         Ok(choice.moved)
@@ -249,7 +275,7 @@ struct Record {
 
 impl LeaseFile {
     /// Opens and locks the file, which is created if there is none.
-    fn open(path: PathBuf, all: ProcessorSet) -> Result<Self, LeaseError> {
+    fn open(path: PathBuf, all: Share) -> Result<Self, LeaseError> {
         let until = clock::now() + PATIENCE;
         loop {
             let file = user_file::open_own(&path)?;
@@ -266,7 +292,7 @@ impl LeaseFile {
     }
 
     /// Reads the file, which is locked.
-    fn read(mut file: File, path: PathBuf, all: ProcessorSet) -> Result<Self, LeaseError> {
+    fn read(mut file: File, path: PathBuf, all: Share) -> Result<Self, LeaseError> {
         let boot = system_file::read_bounded(BOOT, BOOT_BYTES_MAX).unwrap_or_default();
         let head = format!("{TITLE} {VERSION} {}\n", boot.trim());
         let mut contents = Vec::new();
@@ -280,7 +306,7 @@ impl LeaseFile {
             return Err(LeaseError::OfOthers { path });
         }
         let is_damaged = found.is_none() && !is_of_others;
-        let mut resources = Resources::new(Share { processors: all, ..Share::default() });
+        let mut resources = Resources::new(all);
         let mut bytes = BTreeMap::new();
         for record in found.unwrap_or_default() {
             let Record { holder, byte, memory_bytes, devices, .. } = record;
@@ -301,20 +327,51 @@ impl LeaseFile {
         Ok(Self { path, file, contents, head, resources, bytes, is_damaged })
     }
 
-    /// Processors for ranks of a job of the run, as it wishes them.
-    fn choose(&self, wish: &Wish, ranks: u32) -> Choice {
+    /// What ranks of a job of the run get that would have these places if the run were `alone`.
+    fn choose(
+        &self,
+        wish: &Wish,
+        alone: &NodePlaces,
+        ranks: RankCounts,
+    ) -> Result<Choice, LeaseError> {
         let run = &wish.holder.run;
-        let free = self.resources.free(run).processors;
-        let movable = wish.binding.as_ref().filter(|_| wish.may_move);
-        let moved = movable.and_then(|binding| binding.among(&free, ranks));
-        let processors = match moved.as_ref().or(wish.binding.as_deref()) {
-            Some(binding) => binding.processors(ranks),
-            None => wish.limit.clone(),
+        let free = self.resources.free(run);
+        let moved = match (&alone.places, &alone.binding) {
+            (Some(places), _) => beside(places, &free, wish, ranks),
+            (None, Some(binding)) if wish.may_move => {
+                let binding = binding.among(&free.processors, ranks.local).map(Arc::new);
+                binding.map(|binding| NodePlaces { binding: Some(binding), places: None })
+            }
+            (None, _) => None,
         };
-        let share = Share { processors, ..Share::default() };
-        let sharing = self.resources.sharing(run, &share).cloned().collect();
-        let shared = share.processors.without(&free);
-        Choice { moved, processors: share.processors, shared, sharing }
+        let NodePlaces { binding, places } = moved.as_ref().unwrap_or(alone);
+        // No option of a run asks for bytes of memory.
+        let share = Share {
+            processors: match binding {
+                Some(binding) => binding.processors(ranks.local),
+                None => wish.limit.clone(),
+            },
+            devices: places.as_ref().map(|places| places.gpus()).unwrap_or_default(),
+            ..Share::default()
+        };
+        let shared = Share {
+            processors: share.processors.without(&free.processors),
+            devices: share.devices.difference(&free.devices).cloned().collect(),
+            ..Share::default()
+        };
+        let sharing: Vec<Holder> = self.resources.sharing(run, &share).cloned().collect();
+        let must_have = places.as_ref().is_some_and(|places| places.must_have_gpus());
+        if must_have && !shared.devices.is_empty() {
+            let taken = wish.all.devices.len() - free.devices.len();
+            return Err(LeaseError::NoGpus(format!(
+                "has {} GPUs for ranks, of which other runs ({}) have {taken}, and ranks of this run are to have \
+                 {}; wait for the end of the others, or share GPUs with '--overlap'",
+                wish.all.devices.len(),
+                named(&sharing),
+                share.devices.len()
+            )));
+        }
+        Ok(Choice { moved, share, shared, sharing })
     }
 
     fn add(&mut self, holder: Holder, byte: u32, share: Share) {
@@ -372,6 +429,25 @@ impl LeaseFile {
         self.file.write_all_at(contents, 0)?;
         self.file.set_len(contents.len() as u64)
     }
+}
+
+/// Places where others leave something: GPUs that are free and, if possible, processors that are. `None` if
+/// ranks are placed as if their run were alone.
+fn beside(places: &Places, free: &Share, wish: &Wish, ranks: RankCounts) -> Option<NodePlaces> {
+    if *free == wish.all {
+        return None;
+    }
+    let needs_gpus = !places.gpus().is_empty();
+    let fits = |found: &NodePlaces| {
+        let has_gpus = found.places.as_ref().is_some_and(|places| !places.gpus().is_empty());
+        let is_shared = |binding: &Arc<Binding>| binding.shared(ranks.local).is_some();
+        (has_gpus || !needs_gpus) && !found.binding.as_ref().is_some_and(is_shared)
+    };
+    let can_move = wish.may_move && !free.processors.is_empty();
+    let processors = [can_move.then_some(&free.processors), Some(&wish.all.processors)];
+    let found = processors.into_iter().flatten();
+    { found.filter_map(|processors| places.among(processors, &free.devices, ranks).ok()) }
+        .find(fits)
 }
 
 /// The records of a file whose first line is `head`; none of an empty file, `None` for any other text.
@@ -442,21 +518,37 @@ fn of_bytes(first: u32, count: u32) -> libc::flock {
     }
 }
 
-/// Note about a run that shares processors.
-fn no_room(host: &str, shared: &ProcessorSet, sharing: &[Holder]) -> String {
-    let named = sharing.iter().take(NAMED_MAX).map(|holder| {
+/// Note about a run that shares processors or GPUs.
+fn no_room(host: &str, shared: &Share, sharing: &[Holder]) -> String {
+    let mut things = Vec::new();
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    if !shared.processors.is_empty() {
+        let count = shared.processors.len();
+        things.push(format!("processor{} {}", plural(count), shared.processors));
+    }
+    if !shared.devices.is_empty() {
+        let names: Vec<&str> = shared.devices.iter().map(String::as_str).collect();
+        things.push(format!("GPU{} {}", plural(names.len()), names.join(",")));
+    }
+    format!(
+        "ranks on {host} share {} with other runs ({}): all run, but not at the same time; wait for the end of \
+         the others, or accept it with '--overlap'",
+        things.join(" and "),
+        named(sharing)
+    )
+}
+
+/// Processes and programs of some runs.
+fn named(holders: &[Holder]) -> String {
+    let named = holders.iter().take(NAMED_MAX).map(|holder| {
         let program: String = holder.program.chars().filter(|one| !one.is_control()).collect();
         format!("process {} of '{program}'", holder.pid)
     });
     let mut named = named.collect::<Vec<_>>().join(", ");
-    if sharing.len() > NAMED_MAX {
+    if holders.len() > NAMED_MAX {
         named.push_str(" and others");
     }
-    let processors = if shared.len() == 1 { "processor" } else { "processors" };
-    format!(
-        "ranks on {host} share {processors} {shared} with other runs ({named}): all run, but not at the same \
-         time; wait for the end of the others, or accept it with '--overlap'"
-    )
+    named
 }
 
 fn no_lease(host: &str, error: &LeaseError) -> String {
@@ -523,6 +615,10 @@ const FIRST_DESCRIPTOR: i32 = 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::topology::places::PlaceRequest;
+    use crate::settings::placement::{GpuPlacement, MapBy, Placement, Unit, Units};
+    use pmi_host_hardware::described::machines;
+    use pmi_host_hardware::hwloc::HwlocVersion;
     use proptest::prelude::*;
     use std::os::unix::fs::symlink;
 
@@ -556,7 +652,7 @@ mod tests {
         /// Asks for cores of a machine with four.
         fn take(&self, run: &str, ranks: u32) -> Result<Grant, LeaseError> {
             let binding = Binding::to_sets(&[&[0], &[1], &[2], &[3]]);
-            take_in(&self.directory(), &wish(run, binding), ranks)
+            take_in(&self.directory(), &wish(run, binding), counts(ranks))
         }
     }
 
@@ -564,11 +660,15 @@ mod tests {
         Holder { run: run.to_owned(), node: 0, pid: std::process::id(), program: "./a".to_owned() }
     }
 
+    fn counts(ranks: u32) -> RankCounts {
+        RankCounts { all: ranks, local: ranks }
+    }
+
     fn wish(run: &str, binding: Binding) -> Wish {
         Wish {
             holder: holder(run),
-            all: (0..4).collect(),
-            binding: Some(Arc::new(binding)),
+            all: Share { processors: (0..4).collect(), ..Share::default() },
+            alone: NodePlaces { binding: Some(Arc::new(binding)), places: None },
             limit: ProcessorSet::default(),
             may_move: true,
         }
@@ -576,7 +676,8 @@ mod tests {
 
     /// Processors of the first ranks of a run that was moved.
     fn moved(grant: &Grant, ranks: u32) -> String {
-        grant.choice.moved.as_ref().unwrap().processors(ranks).to_string()
+        let places = grant.choice.moved.as_ref().unwrap();
+        places.binding.as_ref().unwrap().processors(ranks).to_string()
     }
 
     fn head() -> String {
@@ -608,7 +709,7 @@ mod tests {
         let third = place.take("c", 2).unwrap();
         let Choice { moved: none, shared, sharing, .. } = &third.choice;
         assert!(none.is_none(), "one processor is left for two ranks");
-        assert_eq!((shared.to_string(), sharing.len()), ("0-1".to_owned(), 1));
+        assert_eq!((shared.processors.to_string(), sharing.len()), ("0-1".to_owned(), 1));
         assert_eq!(sharing[0].run, "a");
         drop((first, third));
         let next = place.take("d", 3).unwrap();
@@ -624,7 +725,7 @@ mod tests {
         let of_node = |node: u32| {
             let mut wish = wish("a", Binding::to_sets(&[&[0], &[1]]));
             wish.holder.node = node;
-            take_in(&place.directory(), &wish, 1).unwrap()
+            take_in(&place.directory(), &wish, counts(1)).unwrap()
         };
         let (first, second) = (of_node(0), of_node(1));
         assert_eq!([moved(&first, 1), moved(&second, 1)], ["0", "0"]);
@@ -642,17 +743,88 @@ mod tests {
         let place = Place::new();
         let mut first = place.take("a", 1).unwrap();
         let second = place.take("b", 1).unwrap();
-        let job = first.lease.add_job(2).unwrap();
-        assert_eq!(job.processors(2).to_string(), "0,2");
+        let mut job = |ranks: u32| {
+            let places = first.lease.add_job(NodePlaces::default(), counts(ranks));
+            places.binding.unwrap().processors(ranks).to_string()
+        };
+        assert_eq!(job(2), "0,2");
         let third = place.take("c", 1).unwrap();
         assert_eq!(moved(&third, 1), "3");
         drop(second);
         // Processors without another run are those of the first binding.
-        let job = first.lease.add_job(3).unwrap();
-        assert_eq!(job.processors(3).to_string(), "0-2");
+        assert_eq!(job(3), "0-2");
         assert_eq!(place.take("d", 1).unwrap().choice.sharing.len(), 1);
         drop(first);
         assert_eq!(moved(&place.take("d", 3).unwrap(), 3), "0-2");
+    }
+
+    /// Places of ranks on a described machine, with a GPU for each rank if `placement` says so.
+    fn described(machine: &str, placement: Placement, ranks: u32) -> (Wish, RankCounts) {
+        let (_, hardware) = machines().find(|(name, _)| *name == machine).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), hardware.hwloc(HwlocVersion::V2)).unwrap();
+        let placement = Placement { topology: Some(file.path().to_owned()), ..placement };
+        let variable = |_: &str| None;
+        let request = PlaceRequest { host: "n1", ranks: counts(ranks), variable: &variable };
+        let alone = NodePlaces::resolve(&placement, request).unwrap();
+        let places = alone.places.as_ref().unwrap();
+        let all = Share {
+            processors: hardware.processors,
+            devices: places.all_gpus().into_iter().collect(),
+            ..Share::default()
+        };
+        let limit = ProcessorSet::default();
+        (Wish { holder: holder("a"), all, alone, limit, may_move: true }, counts(ranks))
+    }
+
+    #[test]
+    fn runs_have_different_gpus_and_one_that_must_have_more_is_refused() {
+        for machine in ["eight-t4", "frontier", "aurora"] {
+            let place = Place::new();
+            let gpus = GpuPlacement { per_rank: Some(1), ..GpuPlacement::default() };
+            let placement = Placement { gpus, ..Placement::default() };
+            let take = |run: &str, placement: &Placement| {
+                let (wish, ranks) = described(machine, placement.clone(), 3);
+                let wish = Wish { holder: holder(run), ..wish };
+                take_in(&place.directory(), &wish, ranks)
+            };
+            let mut held: Vec<Grant> = Vec::new();
+            let all = described(machine, placement.clone(), 3).0.all.devices.len();
+            for number in 0..all / 3 {
+                held.push(take(&format!("run{number}"), &placement).unwrap());
+            }
+            let devices: Vec<&String> =
+                held.iter().flat_map(|grant| &grant.choice.share.devices).collect();
+            assert_eq!(devices.len(), all / 3 * 3, "{machine}");
+            assert_eq!(devices.iter().collect::<BTreeSet<_>>().len(), devices.len(), "{devices:?}");
+            let error = take("last", &placement).unwrap_err();
+            let LeaseError::NoGpus(text) = error else { panic!("{error}") };
+            let taken = devices.len();
+            assert!(text.starts_with(&format!("has {all} GPUs for ranks, of which")), "{text}");
+            assert!(text.contains(&format!("have {taken}, and")), "{text}");
+            assert!(text.contains("to have 3; wait") && text.contains("'--overlap'"), "{text}");
+            held.pop();
+            let last = take("last", &placement).unwrap();
+            assert!(last.choice.sharing.is_empty());
+        }
+    }
+
+    #[test]
+    fn placement_of_memory_first_avoids_processors_and_gpus_of_others() {
+        let auto = Placement { map_by: Some(MapBy::Auto), ..Placement::default() };
+        let place = Place::new();
+        let gpus = GpuPlacement { per_rank: Some(2), ..GpuPlacement::default() };
+        let core = BindTo::Units(Units { unit: Unit::Core, count: 1 });
+        let some = Placement { gpus, bind_to: core, ..Placement::default() };
+        let (wish, ranks) = described("frontier", some, 1);
+        let first = take_in(&place.directory(), &wish, ranks).unwrap();
+        let (wish, ranks) = described("frontier", auto, 4);
+        let wish = Wish { holder: holder("b"), ..wish };
+        let second = take_in(&place.directory(), &wish, ranks).unwrap();
+        let (first, second) = (&first.choice.share, &second.choice.share);
+        assert!(!first.processors.meets(&second.processors), "{first:?} {second:?}");
+        assert!(first.devices.is_disjoint(&second.devices), "{first:?} {second:?}");
+        assert_eq!((first.devices.len(), second.devices.len()), (2, 6));
     }
 
     #[test]
@@ -660,14 +832,14 @@ mod tests {
         let place = Place::new();
         let first = place.take("a", 1).unwrap();
         let wish = Wish { may_move: false, ..wish("b", Binding::to_sets(&[&[0], &[3]])) };
-        let second = take_in(&place.directory(), &wish, 2).unwrap();
+        let second = take_in(&place.directory(), &wish, counts(2)).unwrap();
         assert!(second.choice.moved.is_none());
-        assert_eq!(second.choice.shared.to_string(), "0");
+        assert_eq!(second.choice.shared.processors.to_string(), "0");
         let third = place.take("c", 1).unwrap();
         assert_eq!(moved(&third, 1), "1");
         let limit = [2].into_iter().collect();
-        let limit = Wish { binding: None, limit, holder: holder("d"), ..wish };
-        let fourth = take_in(&place.directory(), &limit, 1).unwrap();
+        let limit = Wish { alone: NodePlaces::default(), limit, holder: holder("d"), ..wish };
+        let fourth = take_in(&place.directory(), &limit, counts(1)).unwrap();
         assert!(fourth.choice.moved.is_none() && fourth.choice.sharing.is_empty());
         let none = place.take("e", 1).unwrap().choice;
         assert_eq!((none.moved.is_none(), none.sharing.len()), (true, 2), "{none:?}");
@@ -758,8 +930,13 @@ mod tests {
     fn notes_name_processes_and_remedy_and_no_control_characters() {
         let mut other = holder("a");
         (other.pid, other.program) = (12, "./x\u{1b}[2J".to_owned());
-        let text = no_room("node1", &ProcessorSet::of_list("0-1").unwrap(), &vec![other; 9]);
-        assert!(text.contains("node1 share processors 0-1 with"), "{text}");
+        let shared = Share {
+            processors: (0..2).collect(),
+            devices: [String::from("0000:01:00.0")].into(),
+            ..Share::default()
+        };
+        let text = no_room("node1", &shared, &vec![other; 9]);
+        assert!(text.contains("node1 share processors 0-1 and GPU 0000:01:00.0 with"), "{text}");
         assert!(
             text.contains("process 12 of './x[2J', ") && text.contains(" and others)"),
             "{text}"

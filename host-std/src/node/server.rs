@@ -2,10 +2,11 @@
 
 use super::lease::{self, Lease, Taken};
 use super::{Node, messages};
-use crate::cli::config::Config;
+use crate::cli::config::{Config, place_ranks};
 use crate::launch::plan::job::{App, Plan};
 use crate::launch::signal::{Signals, UserSignals};
-use crate::launch::topology::binding::{self, Binding, RankCounts};
+use crate::launch::topology::binding::{self, RankCounts};
+use crate::launch::topology::places::NodePlaces;
 use crate::launch::topology::resources::OwnResources;
 use crate::link::RunLink;
 use crate::link::job_message::{AppMessage, JobMessage, Origin, TerminalMessage};
@@ -35,7 +36,6 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Parts that the loop of a node takes over.
 pub(crate) struct NodeStart {
@@ -97,7 +97,13 @@ pub(crate) fn serve_node(
         Ok(config) => config,
         Err(what) => return waiting.fail(what),
     };
-    let Taken { lease, notes } = lease::take(&mut config);
+    if let Err(what) = place(&mut config) {
+        return waiting.fail_with(Failure::Impossible { what });
+    }
+    let Taken { lease, notes } = match lease::take(&mut config) {
+        Ok(taken) => taken,
+        Err(what) => return waiting.fail_with(Failure::Impossible { what }),
+    };
     let starters = u32::try_from(delegation::files_as_ranks(&waiting.network)).unwrap_or(u32::MAX);
     let others =
         CONNECTIONS.saturating_add(starters).saturating_add(listeners::open_files(&config));
@@ -219,8 +225,11 @@ impl WaitingServer {
     }
 
     /// Reports that the job cannot be prepared, and waits for the end of the run.
-    fn fail(mut self, what: String) -> u8 {
-        let failure = Failure::Launcher { what };
+    fn fail(self, what: String) -> u8 {
+        self.fail_with(Failure::Launcher { what })
+    }
+
+    fn fail_with(mut self, failure: Failure) -> u8 {
         let failed = ToRun::Failed { job: 0, failure, outputs: 0 };
         for message in [failed, ToRun::Quiet { outputs: 0, jobs: 1 }] {
             let _ = self.network.send(Destination::Head, Class::Control, message.body());
@@ -296,13 +305,6 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
         StdinTo::All => readers(job.map.ranks_of(node).filter(|rank| *rank < started)),
         StdinTo::Ranks(all) => readers(job.map.ranks_of(node).filter(|rank| all.contains(rank))),
     };
-    if let Some(processors) = &settings.placement.processors {
-        binding::limit_to(processors)?;
-    }
-    let local = job.map.ranks_of(node).filter(|rank| *rank < started).count();
-    let local = u32::try_from(local).unwrap_or(u32::MAX);
-    let counts = RankCounts { all: started, local };
-    let binding = Binding::resolve(&settings.placement, counts)?.map(Arc::new);
     let source = AllocationSource::Named;
     let nodes = u32::try_from(job.hosts.len()).unwrap_or(u32::MAX);
     let map = job.map.with_nodes(nodes);
@@ -326,11 +328,29 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
         listen,
         dial_in_node,
         web,
-        binding,
+        places: NodePlaces::default(),
         universe: job.facts.universe,
         nspace: None,
         settings,
     })
+}
+
+/// Places the ranks of this node, on processors that the settings leave to them.
+///
+/// # Errors
+///
+/// A message for the user, with the remedy.
+fn place(config: &mut Config) -> Result<(), String> {
+    let Config { settings, parts, host, placed, node, .. } = config;
+    if let Some(processors) = &settings.placement.processors {
+        binding::limit_to(processors)?;
+    }
+    let expected = settings.job.expected.as_ref().map_or(0, ExpectedRanks::count);
+    let all = placed.map.ranks().saturating_sub(expected);
+    let own = node.iter().flat_map(|node| placed.map.ranks_of(*node));
+    let local = u32::try_from(own.filter(|rank| *rank < all).count()).unwrap_or(u32::MAX);
+    config.places = place_ranks(settings, parts, host, RankCounts { all, local })?;
+    config.places.check_here()
 }
 
 fn readers(ranks: impl Iterator<Item = u32>) -> StdinTo {

@@ -6,6 +6,8 @@ use super::spawn::Requester;
 use crate::launch::plan::job::{App, Plan};
 use crate::launch::plan::local_ranks::LocalRanks;
 use crate::launch::plan::spawn_request::SpawnRequest;
+use crate::launch::topology::binding::RankCounts;
+use crate::launch::topology::places::NodePlaces;
 use crate::link::job_message::AppMessage;
 use crate::link::message::ToRun;
 use crate::link::spawn_message::{SpawnAnswer, SpawnMessage, SpawnNotice, SpawnedJob};
@@ -121,10 +123,12 @@ fn add_job(node: &mut Node, job: SpawnedJob) -> Result<(), String> {
         node.io.outputs.merge_job(number, &hosts, plan.ranks);
         plan.placement.hosts = Some(hosts);
     }
-    if let (Some(lease), 1..) = (&mut node.lease, plan.local())
-        && let Some(binding) = lease.add_job(plan.local())
-    {
-        plan.placement.binding = Some(binding);
+    let placed = place(&mut plan);
+    if let (Ok(()), Some(lease), 1..) = (&placed, &mut node.lease, plan.local()) {
+        let ranks = RankCounts { all: plan.ranks, local: plan.local() };
+        let (binding, places) = (plan.placement.binding.take(), plan.placement.places.take());
+        let chosen = lease.add_job(NodePlaces { binding, places }, ranks);
+        (plan.placement.binding, plan.placement.places) = (chosen.binding, chosen.places);
     }
     plan.assign_processors(&node.resources);
     plan.endpoint = node.listeners.endpoint_of_spawned(&parent, plan.ranks);
@@ -152,7 +156,20 @@ fn add_job(node: &mut Node, job: SpawnedJob) -> Result<(), String> {
     let prepared = node.processes.launcher.limit.raise_for(budget);
     prepared.map_err(|error| error.to_string())?;
     staged?;
+    placed?;
     node.io.outputs.prepare(number, local).map_err(|error| error.to_string())
+}
+
+/// Places the ranks of a job where ranks of the first one have places.
+///
+/// # Errors
+///
+/// A sentence for the user.
+fn place(plan: &mut Plan) -> Result<(), String> {
+    let Some(first) = plan.placement.places.take() else { return Ok(()) };
+    let placed = first.of_job(RankCounts { all: plan.ranks, local: plan.local() })?;
+    (plan.placement.binding, plan.placement.places) = (placed.binding, placed.places);
+    Ok(())
 }
 
 /// Makes files of the programs of a job that the head has sent, if it has ranks here.

@@ -189,9 +189,10 @@ impl Run {
         match message {
             Some(ToRun::Started { job, pids }) => self.handle_starts(from, job, &pids)?,
             Some(ToRun::Ended(ended)) => self.handle_end(from, ended)?,
-            Some(ToRun::Failed { failure: Failure::Launcher { what }, .. }) if node.is_new => {
-                growth::drop_node(self, from, &what);
-            }
+            Some(ToRun::Failed {
+                failure: Failure::Launcher { what } | Failure::Impossible { what },
+                ..
+            }) if node.is_new => growth::drop_node(self, from, &what),
             Some(ToRun::Failed { job, failure, outputs }) => {
                 self.handle_failure(from, job, failure, outputs);
             }

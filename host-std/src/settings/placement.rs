@@ -1,21 +1,119 @@
-//! Order of the ranks, and their processors.
+//! Order of the ranks, and their processors, memory and devices.
 
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
-/// Order of the ranks, and their processors.
+/// Order of the ranks, and their processors, memory and devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Placement {
     /// Binding of a rank (`--bind-to`).
     pub(crate) bind_to: BindTo,
-    /// Unit of the order in which ranks are placed (`--map-by`); that of the binding by default.
-    pub(crate) map_by: Option<Units>,
+    /// Order of the ranks within a host (`--map-by`); along the pieces of the binding by default.
+    pub(crate) map_by: Option<MapBy>,
     /// Processors that ranks may use (`--cpu-set`); all of the launcher's if `None`.
     pub(crate) processors: Option<Vec<u32>>,
-    /// True if processors of other runs are as good as free ones, and other runs may take those of this run
+    /// True if what other runs have is as good as what is free, and other runs may take what this run has
     /// (`--overlap`).
     pub(crate) overlaps: bool,
-    /// True if the table of ranks and processors is printed before the start (`--display map`).
-    pub(crate) display_map: bool,
+    /// Threads of each rank (`--threads-per-rank`).
+    pub(crate) threads: Option<u32>,
+    /// Memory of each rank (`--mem-bind`); `None` leaves it to the system.
+    pub(crate) memory: Option<MemoryBinding>,
+    /// GPUs of each rank.
+    pub(crate) gpus: GpuPlacement,
+    /// Number of network cards of each rank (`--nics-per-rank`); 0 leaves the choice to the libraries.
+    pub(crate) nics: u32,
+    /// File that describes each host (`--topology`); hosts are read by default.
+    pub(crate) topology: Option<PathBuf>,
+    /// Places of the ranks as they are printed before the start (`--display`); not at all if `None`.
+    pub(crate) display: Option<Display>,
+}
+
+/// Places of ranks as people see them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Display {
+    /// A table.
+    Table,
+    /// A picture in SVG.
+    Picture,
+}
+
+/// Order of the ranks within a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum MapBy {
+    /// Consecutive ranks are on consecutive pieces.
+    Units(Units),
+    /// Consecutive ranks are near consecutive devices.
+    Device(MapDevice),
+    /// Ranks are distributed over memory domains, and have processors and GPUs of their domain.
+    Auto,
+}
+
+/// Kind of devices near which ranks are placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum MapDevice {
+    /// GPUs.
+    Gpu,
+    /// Network cards.
+    Nic,
+}
+
+/// GPUs of each rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GpuPlacement {
+    /// Number of GPUs of each rank (`--gpus-per-rank`); `None` assigns none, unless `bind` lists them.
+    pub(crate) per_rank: Option<u32>,
+    /// Choice of the GPUs (`--gpu-bind`).
+    pub(crate) bind: GpuBind,
+    /// How a rank learns of its GPUs (`--gpu-expose`).
+    pub(crate) expose: GpuExpose,
+    /// Maximum number of ranks of a GPU (`--gpu-share`).
+    pub(crate) share: u32,
+}
+
+impl Default for GpuPlacement {
+    fn default() -> Self {
+        Self { per_rank: None, bind: GpuBind::default(), expose: GpuExpose::default(), share: 1 }
+    }
+}
+
+/// Choice of the GPUs of a rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum GpuBind {
+    /// The nearest to the processors of the rank.
+    #[default]
+    Closest,
+    /// Consecutive ones for consecutive ranks.
+    Packed,
+    /// These, one list for each rank, in turn (`list:0+1,2+3`).
+    List(Vec<Vec<u32>>),
+}
+
+/// How a rank learns of its GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum GpuExpose {
+    /// The libraries show no other GPUs.
+    #[default]
+    Mask,
+    /// The libraries show all GPUs, those of the rank first.
+    Order,
+    /// Variables of the launcher name the GPUs, and the libraries show all.
+    Env,
+}
+
+/// Memory of a rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum MemoryBinding {
+    /// Memory domains of the processors of the rank, and no others.
+    Local,
+    /// The same, and others once these are full.
+    Preferred,
+    /// Page by page from all memory domains of the processors of the rank.
+    Interleave,
+    /// High bandwidth memory near the processors of the rank, and no other.
+    HighBandwidth,
+    /// These memory domains, one list for each rank, in turn (`list:0,1`).
+    List(Vec<Vec<u32>>),
 }
 
 /// Binding of a rank.

@@ -21,6 +21,8 @@ mod install;
 mod leases;
 #[path = "../pages.rs"]
 mod pages;
+#[path = "../placement.rs"]
+mod placement;
 #[path = "../probes.rs"]
 mod probes;
 // Other machines have no numbers for some of the calls.

@@ -133,7 +133,7 @@ const MODULES: &[(&str, &[&str])] = &[
         "launch/start",
         &["exhaustion", "gdb", "refused_calls", "sandboxes", "scripts", "stops", "surroundings"],
     ),
-    ("launch/topology", &["binding"]),
+    ("launch/topology", &["binding", "placement", "topology"]),
     ("link", &["nodes", "nodes_spawn"]),
     ("listeners", &["dial", "identity", "pages", "pmi_port", "pmix_tools", "unauthenticated"]),
     ("names", &["nodes_names"]),

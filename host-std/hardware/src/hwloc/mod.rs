@@ -4,6 +4,7 @@
 //! objects say is checked against each other. An object may name no processor that the object around it
 //! lacks, and siblings share none.
 
+mod links;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -101,6 +102,8 @@ pub mod limits {
     pub const DEVICES_MAX: usize = 16_384;
     /// Names of devices.
     pub const NAMES_MAX: usize = 65_536;
+    /// Devices in a matrix of links.
+    pub const LINKED_MAX: usize = 1024;
     /// Kinds of cores, each of which is compared with each core.
     pub const KINDS_MAX: usize = 64;
     /// Bytes of a name of a device.

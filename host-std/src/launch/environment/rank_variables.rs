@@ -15,7 +15,7 @@ use pmi_host_base::env::of_job;
 use pmi_host_base::variables::{self, MPICH_VERSION, gives_way};
 use pmi_host_os::null_device;
 use pmi_std::env::{PIN_VARIABLE, SNAPSHOT_VARIABLE};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -82,7 +82,29 @@ pub(crate) fn of_rank(
     let others = others.chain(slurm_of_rank(plan, rank, local_rank));
     let others = others.chain(pals_of_rank(plan, rank, local_rank));
     let others = others.filter(|(name, _)| !gives_way(name, |other| program.has(other)));
-    pmi.chain(endpoint).chain(pmix).chain(others).collect()
+    let of_place = of_place(plan, local_rank, program);
+    pmi.chain(endpoint).chain(pmix).chain(others).chain(of_place).collect()
+}
+
+/// Variables of a rank's devices and threads.
+fn of_place(
+    plan: &Plan,
+    local_rank: u32,
+    program: &ProgramEnvironment,
+) -> Vec<(&'static str, String)> {
+    let Some(places) = &plan.placement.places else { return Vec::new() };
+    places
+        .variables(local_rank, &|name| program.get(name.as_ref())?.value.clone().into_string().ok())
+}
+
+/// Variables that ranks have by their places, in place of those of their program.
+pub(crate) fn set_for_each_rank(
+    plan: &Plan,
+    program: &ProgramEnvironment,
+) -> BTreeSet<&'static str> {
+    let ranks = if plan.placement.places.is_some() { plan.local() } else { 0 };
+    let of_ranks = (0..ranks).flat_map(|local_rank| of_place(plan, local_rank, program));
+    of_ranks.map(|(name, _)| name).collect()
 }
 
 /// True if the program gets the variables of Open MPI's launcher although it is offered no PMIx, with
@@ -244,7 +266,7 @@ mod tests {
         let common = ["SLURM_PROCID", "SLURM_LOCALID"].map(|name| program.has(name));
         assert_eq!(common, [true, false]);
         let all: Vec<&OsStr> = program.variables.iter().map(|one| &*one.name).collect();
-        let unique: std::collections::BTreeSet<_> = all.iter().collect();
+        let unique: BTreeSet<_> = all.iter().collect();
         assert_eq!(all.len(), unique.len(), "{all:?}");
     }
 

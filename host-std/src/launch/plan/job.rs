@@ -8,6 +8,7 @@ use super::protocol_offer::{ProtocolOffer, Waiting};
 use crate::launch::topology::binding::Binding;
 use crate::launch::topology::hwloc::TopologyFile;
 use crate::launch::topology::load::are_processors_busy;
+use crate::launch::topology::places::{NodePlaces, Places};
 use crate::launch::topology::resources::OwnResources;
 use crate::placement::{ExpectedRanks, PlacedHosts};
 use crate::settings::Settings;
@@ -71,6 +72,8 @@ pub(crate) struct NodePlacement {
     pub(crate) expected: ExpectedRanks,
     /// Processors of each rank; `None` if ranks are not bound.
     pub(crate) binding: Option<Arc<Binding>>,
+    /// Memory, devices and threads of each rank; `None` if no option assigns any.
+    pub(crate) places: Option<Arc<Places>>,
     /// Processors that ranks of this node may use; empty if the system does not list them, and before the
     /// node [assigns](Plan::assign_processors) them.
     pub(crate) processors: Vec<u32>,
@@ -157,8 +160,8 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) hosts: Option<&'a Rc<PlacedHosts>>,
     /// Number of this node among the hosts; `None` at the head.
     pub(crate) node: Option<u32>,
-    /// Processors of each rank; `None` leaves the choice to the system.
-    pub(crate) binding: Option<&'a Arc<Binding>>,
+    /// Places of the ranks of this node.
+    pub(crate) places: &'a NodePlaces,
     /// Number of processes that all jobs together may have.
     pub(crate) universe: UniverseSize,
     /// Name of the job, if the program that has started the launcher has chosen it.
@@ -171,7 +174,7 @@ impl Plan {
     /// Places the ranks of `spec`: all of them on this node if it has no hosts. They have no processors
     /// before [`assign_processors`](Self::assign_processors).
     pub(crate) fn first(spec: JobSpec<'_>, endpoint: Option<Endpoint>) -> Self {
-        let JobSpec { parts, ranks, host, run, hosts, node, binding, universe, nspace, settings } =
+        let JobSpec { parts, ranks, host, run, hosts, node, places, universe, nspace, settings } =
             spec;
         let local = match (hosts, node) {
             (None, _) => LocalRanks::first(started(parts)),
@@ -197,7 +200,8 @@ impl Plan {
                 ranks: local,
                 hosts: hosts.cloned(),
                 expected: settings.job.expected.clone().unwrap_or_default(),
-                binding: binding.cloned(),
+                binding: places.binding.clone(),
+                places: places.places.clone(),
                 processors: Vec::new(),
                 neighbours: 0,
                 had_idle_processors: false,

@@ -22,6 +22,7 @@ use crate::launch::plan::directives::DebugHold;
 use crate::launch::plan::job::InitScheduling;
 use crate::launch::topology::binding::Binding;
 use crate::launch::topology::load::{are_processors_busy, processor_count};
+use crate::launch::topology::places::Places;
 use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnFileActions, posix_spawn};
 use nix::sys::signal::SigSet;
@@ -53,6 +54,7 @@ pub(super) struct RankProgram {
     /// Variables common to all ranks.
     pub(super) environment: Vec<CString>,
     pub(super) binding: Option<Arc<Binding>>,
+    pub(super) places: Option<Arc<Places>>,
     /// Name of this host, for messages.
     pub(super) host: String,
 }
@@ -251,7 +253,7 @@ impl Batch {
     }
 
     fn start_rank(&self, rank: &RankStart) -> io::Result<Pid> {
-        let RankProgram { path, words, environment, binding, host } = &*self.program;
+        let RankProgram { path, words, environment, binding, places, host } = &*self.program;
         let environment: Vec<&CStr> =
             environment.iter().chain(&rank.environment).map(CString::as_c_str).collect();
         let files = rank.streams.files(&rank.link, self.link);
@@ -289,9 +291,13 @@ impl Batch {
             },
             started => started.map_err(|error| explain(error, path)),
         };
-        let pid = match binding {
+        let start_bound = || match binding {
             Some(binding) => binding.during(rank.local_rank, start),
             None => start(),
+        };
+        let pid = match places.as_ref().and_then(|places| places.memory(rank.local_rank)) {
+            Some(memory) => memory.during(start_bound),
+            None => start_bound(),
         };
         let pid = Pid::from_raw(pid?.as_raw()).ok_or(io::ErrorKind::Other)?;
         if let Some(scheduling) = self.attributes.scheduling {
@@ -397,6 +403,7 @@ mod tests {
             words: words.into(),
             environment: Vec::new(),
             binding: None,
+            places: None,
             host: "n1".to_owned(),
         };
         let null = || null_device::open().unwrap();

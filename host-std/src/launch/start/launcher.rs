@@ -172,6 +172,7 @@ impl Launcher {
             let mark = Variable::new(guard_protocol::RUN, guard.mark(), Owner::Launcher);
             environment.set(mark);
         }
+        let of_ranks = rank_variables::set_for_each_rank(plan, &environment);
         let words = std::iter::once(name).chain(args).map(|word| CString::new(word.as_bytes()));
         let program = RankProgram {
             path: CString::new(path.as_os_str().as_bytes())?,
@@ -179,9 +180,11 @@ impl Launcher {
             environment: environment
                 .variables
                 .iter()
+                .filter(|one| !of_ranks.iter().any(|name| one.name == *name))
                 .map(Variable::entry)
                 .collect::<Result<_, _>>()?,
-            binding: plan.placement.binding.as_ref().map(Arc::clone),
+            binding: plan.placement.binding.clone(),
+            places: plan.placement.places.clone(),
             host: plan.host.clone(),
         };
         let enter = |directory: &PathBuf| {

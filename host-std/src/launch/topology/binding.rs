@@ -8,7 +8,7 @@
 //! the next set of processors of the size it is bound to (`--bind-to`).
 
 use super::processors::{ROOT, Topology};
-use crate::settings::placement::{BindTo, LauncherBinding, Placement, Unit, Units};
+use crate::settings::placement::{BindTo, LauncherBinding, MapBy, Placement, Unit, Units};
 use pmi_host_base::ranges;
 use pmi_host_hardware::processor_set::ProcessorSet;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -40,12 +40,16 @@ impl Binding {
     /// A message for the user about options that contradict each other.
     pub(crate) fn check(placement: &Placement) -> Result<(), String> {
         match (&placement.bind_to, placement.map_by) {
-            (BindTo::Nothing, Some(_)) => {
+            (BindTo::Nothing, Some(MapBy::Units(_))) => {
                 Err("'--map-by' orders processors, and ranks are not bound; add '--bind-to core'"
                     .to_owned())
             }
             (BindTo::User(_), Some(_)) => {
                 Err("'--bind-to user:…' already assigns processors to ranks; leave '--map-by' out"
+                    .to_owned())
+            }
+            (BindTo::Units(_), Some(MapBy::Auto)) => {
+                Err("'--map-by auto' already assigns processors to ranks; leave '--bind-to' out"
                     .to_owned())
             }
             _ => Ok(()),
@@ -62,12 +66,36 @@ impl Binding {
         ranks: RankCounts,
     ) -> Result<Option<Self>, String> {
         Self::check(placement)?;
-        match (&placement.bind_to, placement.map_by) {
+        if placement.bind_to == BindTo::Nothing {
+            return Ok(None);
+        }
+        let allowed = allowed()?;
+        let topology = |units: &[Unit]| Topology::read(Path::new(ROOT), &allowed, units);
+        Self::on(placement, ranks, &allowed, topology)
+    }
+
+    /// Distributes the processors `allowed` of the machine whose `topology` has units of these kinds.
+    ///
+    /// # Errors
+    ///
+    /// As of [`resolve`](Self::resolve).
+    pub(super) fn on(
+        placement: &Placement,
+        ranks: RankCounts,
+        allowed: &[u32],
+        topology: impl Fn(&[Unit]) -> io::Result<Topology>,
+    ) -> Result<Option<Self>, String> {
+        let map_by = match placement.map_by {
+            Some(MapBy::Units(units)) => Some(units),
+            Some(MapBy::Device(_) | MapBy::Auto) | None => None,
+        };
+        match (&placement.bind_to, map_by) {
             (BindTo::Nothing, _) => Ok(None),
-            (BindTo::User(sets), _) => Self::of_user(sets, &allowed()?).map(Some),
+            (BindTo::User(sets), _) => Self::of_user(sets, allowed).map(Some),
             (BindTo::Launcher(launcher), map_by) => {
                 // Nobody has asked for it, so a machine that describes no processors binds no ranks.
-                let bound = Topology::read(Path::new(ROOT), &allowed()?)
+                let units: Vec<Unit> = map_by.iter().map(|units| units.unit).collect();
+                let bound = topology(&units)
                     .and_then(|topology| Self::of_launcher(*launcher, map_by, ranks, &topology));
                 Ok(bound.unwrap_or_default())
             }
@@ -78,10 +106,10 @@ impl Binding {
                          processors by number, as in '--bind-to user:0,1'"
                     )
                 };
-                let topology = Topology::read(Path::new(ROOT), &allowed()?).map_err(describe)?;
-                Self::of_units(*bind_to, map_by.unwrap_or(*bind_to), &topology)
-                    .map(Some)
-                    .map_err(describe)
+                let map_by = map_by.unwrap_or(*bind_to);
+                let units = [bind_to.unit, map_by.unit];
+                let topology = topology(&units).map_err(describe)?;
+                Self::of_units(*bind_to, map_by, &topology).map(Some).map_err(describe)
             }
         }
     }
@@ -95,7 +123,12 @@ impl Binding {
                 shown(allowed)
             ));
         }
-        Ok(Self { pieces: sets.iter().map(|set| vec![set.clone()]).collect() })
+        Ok(Self::of_sets(sets.to_vec()))
+    }
+
+    /// One set of processors for each rank, in turn; one at least.
+    pub(super) fn of_sets(sets: Vec<Vec<u32>>) -> Self {
+        Self { pieces: sets.into_iter().map(|set| vec![set]).collect() }
     }
 
     /// The default of another launcher; `None` if it binds none of these ranks.
@@ -161,7 +194,7 @@ impl Binding {
             let start = start.min(cells.len() - size);
             cells[start..start + size].concat()
         });
-        Ok(Self { pieces: sets.map(|set| vec![set]).collect() })
+        Ok(Self::of_sets(sets.collect()))
     }
 
     fn of_units(bind_to: Units, map_by: Units, topology: &Topology) -> io::Result<Self> {
@@ -281,7 +314,8 @@ pub(crate) fn count(unit: Unit) -> Result<usize, String> {
 ///
 /// A message for the user, with the remedy.
 pub(crate) fn pieces(unit: Unit) -> Result<Vec<Vec<u32>>, String> {
-    let units = Topology::read(Path::new(ROOT), &allowed()?).and_then(|all| all.units(unit));
+    let topology = Topology::read(Path::new(ROOT), &allowed()?, &[unit]);
+    let units = topology.and_then(|all| all.units(unit));
     units.map_err(|error| {
         format!("the topology of this machine cannot be read ({error}); specify the number itself")
     })
@@ -315,14 +349,14 @@ pub(crate) fn shown(processors: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::processors::tests::machine;
+    use super::super::processors::tests::topology;
     use super::*;
     use crate::settings::placement::Unit;
 
     fn by_default(launcher: LauncherBinding, all: u32) -> Vec<Vec<u32>> {
-        let (_root, machine) = machine(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let topology = topology(&[0, 1, 2, 3, 4, 5, 6, 7]);
         let ranks = RankCounts { all, local: all };
-        let binding = Binding::of_launcher(launcher, None, ranks, &machine).unwrap();
+        let binding = Binding::of_launcher(launcher, None, ranks, &topology).unwrap();
         let sets = |binding: Binding| (0..all).map(|rank| binding.of(rank).to_vec()).collect();
         binding.map_or_else(Vec::new, sets)
     }
@@ -357,8 +391,8 @@ mod tests {
     }
 
     fn dealt(bind_to: Units, map_by: Units, ranks: u32) -> Vec<Vec<u32>> {
-        let (_root, machine) = machine(&[0, 1, 2, 3, 4, 5, 6, 7]);
-        let binding = Binding::of_units(bind_to, map_by, &machine).unwrap();
+        let topology = topology(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let binding = Binding::of_units(bind_to, map_by, &topology).unwrap();
         (0..ranks).map(|rank| binding.of(rank).to_vec()).collect()
     }
 
@@ -394,7 +428,7 @@ mod tests {
     #[test]
     fn binding_among_free_processors_takes_whole_sets_first() {
         let core = one(Unit::Core);
-        let (_root, machine) = machine(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let machine = topology(&[0, 1, 2, 3, 4, 5, 6, 7]);
         let binding = |bind_to, map_by| Binding::of_units(bind_to, map_by, &machine).unwrap();
         let sets = |binding: &Binding, free: &[u32], ranks: u32| {
             let free: ProcessorSet = free.iter().copied().collect();

@@ -1,9 +1,9 @@
 //! Leases: what each run of this user has of this host.
 //!
 //! Several launchers at once in one allocation know nothing of each other, and each would bind its ranks to
-//! the first processors, and give them the first GPUs. So a run that does either enters what it takes into one
-//! file in the directory of sockets, and chooses among what the other runs there leave. Without room for its
-//! processors it binds as if it were alone; a run whose ranks must have GPUs is refused.
+//! the first processors, and give them the first GPUs. So a run that does either enters what it takes into
+//! one file in the directory of sockets, and chooses among what the other runs there leave. Without room for
+//! its processors it binds as if it were alone; a run whose ranks must have GPUs is refused.
 //!
 //! A lease ends with its process, which keeps a byte of the file locked for as long as it lives
 //! (`F_OFD_SETLK`); the record has the number of the byte. The kernel releases the lock however the process
@@ -364,8 +364,8 @@ impl LeaseFile {
         if must_have && !shared.devices.is_empty() {
             let taken = wish.all.devices.len() - free.devices.len();
             return Err(LeaseError::NoGpus(format!(
-                "has {} GPUs for ranks, of which other runs ({}) have {taken}, and ranks of this run are to have \
-                 {}; wait for the end of the others, or share GPUs with '--overlap'",
+                "has {} GPUs for ranks, of which other runs ({}) have {taken}, and ranks of this run are to \
+                 have {}; wait for the end of the others, or share GPUs with '--overlap'",
                 wish.all.devices.len(),
                 named(&sharing),
                 share.devices.len()
@@ -531,8 +531,8 @@ fn no_room(host: &str, shared: &Share, sharing: &[Holder]) -> String {
         things.push(format!("GPU{} {}", plural(names.len()), names.join(",")));
     }
     format!(
-        "ranks on {host} share {} with other runs ({}): all run, but not at the same time; wait for the end of \
-         the others, or accept it with '--overlap'",
+        "ranks on {host} share {} with other runs ({}): all run, but not at the same time; wait for the end \
+         of the others, or accept it with '--overlap'",
         things.join(" and "),
         named(sharing)
     )

@@ -1,6 +1,9 @@
 //! Several runs at once on one host: the processors that each has.
 
 use crate::common::{Ran, Running, host, host_path, run, start};
+use pmi_host_hardware::described::machines;
+use pmi_host_hardware::hwloc::HwlocVersion;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::PathBuf;
@@ -102,6 +105,43 @@ fn run_without_room_shares_processors_and_names_who_has_them() {
     runs.touch("end");
     first.end().exits_with(0).says_nothing();
     runs.next(&[]).says_nothing();
+}
+
+#[test]
+fn runs_have_different_gpus_and_one_without_enough_is_refused() {
+    let Some(runs) = Runs::new() else { return };
+    let (_, machine) = machines().find(|(name, _)| *name == "eight-t4").unwrap();
+    let file = runs.path("node.xml");
+    fs::write(&file, machine.hwloc(HwlocVersion::V2)).unwrap();
+    let script = format!(
+        "echo $CUDA_VISIBLE_DEVICES; while [ ! -e '{}' ]; do sleep 0.01; done",
+        runs.path("end").display()
+    );
+    let job = |ranks: &str, options: &[&str], script: &str| {
+        let words = ["run", "-n", ranks, "--gpus-per-rank", "1", "--topology"];
+        let mut command = runs.command(&words);
+        command.arg(&file).args(options).args(["sh", "-c", script]);
+        command.env_remove("CUDA_VISIBLE_DEVICES");
+        command
+    };
+    let first = start(&mut job("5", &[], &script));
+    assert!(comes(|| first.output().lines().count() == 5));
+    let second = start(&mut job("3", &[], &script));
+    assert!(comes(|| second.output().lines().count() == 3));
+    let both = first.output() + &second.output();
+    assert_eq!(both.lines().collect::<BTreeSet<_>>().len(), 8, "{both}");
+    let [one, other] = [&first, &second].map(|run| format!("process {} of 'sh'", run.pid()));
+    let refused = run(&mut job("1", &[], "echo started")).exits_with(2);
+    assert_eq!(refused.out, "");
+    refused.says(&["has 8 GPUs for ranks", &one, &other, "have 8,", "have 1;", "'--overlap'"]);
+    let hosts = ["--starter", "local", "--hosts", "h1"];
+    let refused = run(&mut job("1", &hosts, "echo started")).exits_with(2);
+    assert!(refused.err.contains("host h1 has 8 GPUs for ranks"), "{}", refused.err);
+    run(&mut job("1", &["--overlap"], "true")).exits_with(0).says_nothing();
+    runs.touch("end");
+    for running in [first, second] {
+        running.end().exits_with(0).says_nothing();
+    }
 }
 
 #[test]

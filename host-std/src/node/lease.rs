@@ -362,7 +362,9 @@ impl LeaseFile {
         let sharing: Vec<Holder> = self.resources.sharing(run, &share).cloned().collect();
         let must_have = places.as_ref().is_some_and(|places| places.must_have_gpus());
         if must_have && !shared.devices.is_empty() {
-            let taken = wish.all.devices.len() - free.devices.len();
+            let taken = wish.all.devices.len().saturating_sub(free.devices.len());
+            let gpus = Share { devices: wish.all.devices.clone(), ..Share::default() };
+            let sharing: Vec<Holder> = self.resources.sharing(run, &gpus).cloned().collect();
             return Err(LeaseError::NoGpus(format!(
                 "has {} GPUs for ranks, of which other runs ({}) have {taken}, and ranks of this run are to \
                  have {}; wait for the end of the others, or share GPUs with '--overlap'",

@@ -116,6 +116,21 @@ pub fn create_new(path: &Path, mode: Mode) -> io::Result<File> {
     Ok(place.open(flags, mode)?.into())
 }
 
+/// Opens the regular file of this user at `path` for reading and writing, and creates it for its owner alone
+/// if there is none. A link in its place is not followed, and a pipe waits for nobody.
+///
+/// # Errors
+///
+/// As [`open_regular`], and [`PermissionDenied`](io::ErrorKind::PermissionDenied) for a file of another user.
+pub fn open_own(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let opened = FilePlace::find_new(path)?.open(flags, Mode::RUSR | Mode::WUSR)?;
+    match fstat(&opened)?.st_uid {
+        owner if owner == geteuid().as_raw() => regular(opened),
+        owner => Err(denied(format!("it belongs to user {owner}"))),
+    }
+}
+
 /// Opens the terminal or other device at `path` for reading and writing, without waiting for it.
 ///
 /// # Errors

@@ -58,7 +58,6 @@ const FOREIGN: &[ForeignOption] = &[
             "--gres",
             "--mem",
             "--exclusive",
-            "--overlap",
             "--jobid",
             "--qos",
             "--constraint",

@@ -6,6 +6,7 @@ use crate::cli::config::Config;
 use crate::launch::signal::{Signals, UserSignals};
 use crate::link::{LocalLink, NodeLink, OWN_NODE, RunLink};
 use crate::listeners;
+use crate::node::lease::Lease;
 use crate::node::{Node, NodeStart};
 use crate::report;
 use crate::run::{HeadInput, Run, RunEnd, RunStart};
@@ -26,25 +27,26 @@ use std::rc::Rc;
 /// # Errors
 ///
 /// The reason why the job cannot be prepared.
-pub(super) fn run(config: Config) -> Result<RunEnd, String> {
+pub(super) fn run(config: Config, lease: Option<Lease>) -> Result<RunEnd, String> {
     let others = listeners::open_files(&config);
     let mut limit = DescriptorLimit::new(config.settings.output.files_per_rank(), others);
     // The number of ranks is checked first: a plan with more than the limit allows is not worth making.
     let prepared = limit.raise_for(FdBudget { ranks: config.ranks, pmix: 0 });
     prepared.map_err(|error| error.to_string())?;
-    let (run, signals) = start(config, limit)?;
+    let (run, signals) = start(config, lease, limit)?;
     Ok(run.serve(signals))
 }
 
 /// Takes over the signals to this process, and prepares the run and the node.
 pub(super) fn start(
     config: Config,
+    lease: Option<Lease>,
     limit: DescriptorLimit,
 ) -> Result<(ServedRun, Signals), String> {
     let reserved = reserve()?;
     let taken = Signals::take(&config.settings.ending.forward_signals);
     let (user_signals, signals) = taken.map_err(report::cannot_prepare)?;
-    Ok((prepare(config, limit, reserved, user_signals)?, signals))
+    Ok((prepare(config, lease, limit, reserved, user_signals)?, signals))
 }
 
 /// Reserves the descriptor for the sockets of ranks: first of all, so that its number has one digit, since a
@@ -56,6 +58,7 @@ pub(super) fn reserve() -> Result<OwnedFd, String> {
 /// Prepares the run and the node, whose ranks begin with these signals.
 pub(super) fn prepare(
     mut config: Config,
+    lease: Option<Lease>,
     limit: DescriptorLimit,
     reserved: OwnedFd,
     user_signals: UserSignals,
@@ -83,6 +86,7 @@ pub(super) fn prepare(
         is_debugged: mpir::is_being_debugged(),
         programs: StagedPrograms::default(),
         terminal: None,
+        lease,
     };
     let node = Node::new(config, limit, start)?;
     let plan = node.first_plan().map(Rc::clone);

@@ -90,7 +90,10 @@ const LAUNCHER: &[Section] = &[
                 "SLURM_*, PBS_*, LSB_*, PE_HOSTFILE, FLUX_*, COBALT_*, OAR_*",
                 "describe the allocation whose hosts and slots are used",
             ),
-            ("XDG_RUNTIME_DIR", "directory of the socket for pmi-host ps"),
+            (
+                "XDG_RUNTIME_DIR",
+                "directory of the socket for pmi-host ps, and of the list of bound runs",
+            ),
         ],
     ),
     (
@@ -104,7 +107,10 @@ const LAUNCHER: &[Section] = &[
                 "/etc/pmi-host/config.toml",
                 "settings of the administrator, with defaults and maxima",
             ),
-            ("$XDG_RUNTIME_DIR/pmi-host, /tmp/pmi-host-UID", "sockets of running launchers"),
+            (
+                "$XDG_RUNTIME_DIR/pmi-host, /tmp/pmi-host-UID",
+                "sockets of running launchers, and the list of the processors that bound runs have",
+            ),
             (
                 "$TMPDIR/pmi-host-PID-TIME.ranks",
                 "temporary files of ranks that speak PMIx, during the run",

@@ -28,6 +28,7 @@ use crate::launch::start::trampoline::{self, TRAMPOLINE};
 use crate::launch::topology::resources::OwnResources;
 use crate::names::server as name_server;
 use crate::node;
+use crate::node::lease::{self, Taken};
 use crate::run::RunEnd;
 use crate::server::singleton::{PmixSingletonArgs, SingletonArgs};
 use crate::settings::placement::BindTo;
@@ -302,6 +303,10 @@ fn start(mut config: Config, args: RunArgs) -> ExitCode {
         let what = format!("'--report-pid {}' cannot be written ({error})", place.display());
         return complain(&what, FAILED);
     }
+    let Taken { mut lease, notes } = match lease::take(&mut config) {
+        Ok(taken) => taken,
+        Err(what) => return complain(&what, USAGE),
+    };
     let mut before = String::new();
     if !args.without_effect.is_empty() {
         before.push_str(&line(format!("without effect here: {}", args.without_effect.join("; "))));
@@ -314,6 +319,7 @@ fn start(mut config: Config, args: RunArgs) -> ExitCode {
     {
         before.push_str(&line(shared));
     }
+    notes.into_iter().for_each(|note| before.push_str(&line(note)));
     if let Some(warning) = config.mixed_families() {
         before.push_str(&line(warning));
     }
@@ -330,7 +336,7 @@ fn start(mut config: Config, args: RunArgs) -> ExitCode {
     loop {
         let end = match config.has_servers {
             true => servers::run(&config, &awaited),
-            false => local::run(config),
+            false => local::run(config, lease.take()),
         };
         let left_out = match end {
             Ok(RunEnd { left_out, .. }) if !left_out.names.is_empty() => left_out,

@@ -197,7 +197,7 @@ mod tests {
         let config = Config::resolve(args).unwrap();
         let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), 0);
         let (reserved, signals) = (local::reserve().unwrap(), UserSignals::read().unwrap());
-        let mut run = local::prepare(config, limit, reserved, signals).unwrap();
+        let mut run = local::prepare(config, None, limit, reserved, signals).unwrap();
         run.own.as_mut().unwrap().node.share_process();
         run
     }

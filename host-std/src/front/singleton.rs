@@ -28,7 +28,7 @@ use std::rc::Rc;
 pub(crate) fn serve(caller: SingletonArgs) -> u8 {
     let served = config(caller.pid).and_then(|config| {
         let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), 0);
-        let (mut run, signals) = local::start(config, limit)?;
+        let (mut run, signals) = local::start(config, None, limit)?;
         run.adopt(caller)?;
         Ok(run.serve(signals))
     });
@@ -43,7 +43,7 @@ pub(crate) fn serve_pmix(caller: &PmixSingletonArgs) -> u8 {
         config.settings.environment.offer = Offer::Pmix;
         config.nspace = Some(caller.nspace.clone());
         let limit = DescriptorLimit::new(config.settings.output.files_per_rank(), 0);
-        let (mut run, signals) = local::start(config, limit)?;
+        let (mut run, signals) = local::start(config, None, limit)?;
         let uri = run.adopt_process(pid)?;
         // The name in front selects the encoding, as that of a variable does.
         caller.report(&format!("PMIX_SERVER_URI41;{uri}"))?;

@@ -40,12 +40,14 @@ mod file_monitors;
 mod forwarding;
 mod handlers;
 mod jobs;
+pub(crate) mod lease;
 mod messages;
 mod pages;
 mod pmix;
 mod process_rows;
 mod processes;
 mod requests;
+mod resources;
 mod self_abort;
 mod server;
 mod spawn;
@@ -77,6 +79,7 @@ use crate::stdio::inputs::Inputs;
 use crate::termination::Termination;
 use crate::web::Web;
 use jobs::Jobs;
+use lease::Lease;
 use pmi_core::ids::JobId;
 use pmi_host_base::exit;
 use pmi_host_os::clock;
@@ -109,6 +112,8 @@ pub(crate) struct Node {
     /// Link to the run.
     uplink: Uplink,
     resources: Rc<OwnResources>,
+    /// Kept until the last rank has ended.
+    lease: Option<Lease>,
     /// End of the time limit of the run.
     ends_at: Option<Instant>,
     /// True if a debugger has started the launcher.
@@ -126,7 +131,8 @@ impl Node {
         start: NodeStart,
     ) -> Result<Box<Self>, String> {
         let NodeStart { mut poller, reserved, link, resources, output, .. } = start;
-        let NodeStart { user_signals, is_traced, is_debugged, programs, terminal, .. } = start;
+        let NodeStart { user_signals, is_traced, is_debugged, programs, terminal, lease, .. } =
+            start;
         let has_starter = config.has_servers;
         let streams = &config.settings.output;
         let has_terminal = streams.pty.is_some();
@@ -211,6 +217,7 @@ impl Node {
             termination,
             uplink,
             resources,
+            lease,
             ends_at: timeout.and_then(|timeout| clock::now().checked_add(timeout)),
             is_debugged,
         });

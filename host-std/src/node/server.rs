@@ -1,5 +1,6 @@
 //! A node server: from its place in the tree to the end of its run.
 
+use super::lease::{self, Lease, Taken};
 use super::{Node, messages};
 use crate::cli::config::{Config, place_ranks};
 use crate::launch::plan::job::{App, Plan};
@@ -56,6 +57,8 @@ pub(crate) struct NodeStart {
     pub(crate) programs: StagedPrograms,
     /// Terminal of a rank.
     pub(crate) terminal: Option<TerminalMessage>,
+    /// What the run has of this host; `None` if it has nothing to itself.
+    pub(crate) lease: Option<Lease>,
 }
 
 /// Serves the ranks of a job on the node with this number in the tree, and returns the exit code. The head
@@ -97,6 +100,10 @@ pub(crate) fn serve_node(
     if let Err(what) = place(&mut config) {
         return waiting.fail_with(Failure::Impossible { what });
     }
+    let Taken { lease, notes } = match lease::take(&mut config) {
+        Ok(taken) => taken,
+        Err(what) => return waiting.fail_with(Failure::Impossible { what }),
+    };
     let starters = u32::try_from(delegation::files_as_ranks(&waiting.network)).unwrap_or(u32::MAX);
     let others =
         CONNECTIONS.saturating_add(starters).saturating_add(listeners::open_files(&config));
@@ -120,8 +127,13 @@ pub(crate) fn serve_node(
             is_debugged: false,
             programs,
             terminal,
+            lease,
         };
-        Ok(NodeServer { node: Node::new(config, limit, start)?, signals })
+        let mut node = Node::new(config, limit, start)?;
+        for note in notes {
+            node.io.report(note);
+        }
+        Ok(NodeServer { node, signals })
     });
     match server {
         Ok(server) => server.run(),

@@ -7,6 +7,7 @@ use crate::launch::plan::job::{App, Plan};
 use crate::launch::plan::local_ranks::LocalRanks;
 use crate::launch::plan::spawn_request::SpawnRequest;
 use crate::launch::topology::binding::RankCounts;
+use crate::launch::topology::places::NodePlaces;
 use crate::link::job_message::AppMessage;
 use crate::link::message::ToRun;
 use crate::link::spawn_message::{SpawnAnswer, SpawnMessage, SpawnNotice, SpawnedJob};
@@ -123,6 +124,12 @@ fn add_job(node: &mut Node, job: SpawnedJob) -> Result<(), String> {
         plan.placement.hosts = Some(hosts);
     }
     let placed = place(&mut plan);
+    if let (Ok(()), Some(lease), 1..) = (&placed, &mut node.lease, plan.local()) {
+        let ranks = RankCounts { all: plan.ranks, local: plan.local() };
+        let (binding, places) = (plan.placement.binding.take(), plan.placement.places.take());
+        let chosen = lease.add_job(NodePlaces { binding, places }, ranks);
+        (plan.placement.binding, plan.placement.places) = (chosen.binding, chosen.places);
+    }
     plan.assign_processors(&node.resources);
     plan.endpoint = node.listeners.endpoint_of_spawned(&parent, plan.ranks);
     prepare_listener(node, &mut plan)?;

@@ -12,6 +12,9 @@ pub(crate) struct Placement {
     pub(crate) map_by: Option<MapBy>,
     /// Processors that ranks may use (`--cpu-set`); all of the launcher's if `None`.
     pub(crate) processors: Option<Vec<u32>>,
+    /// True if what other runs have is as good as what is free, and other runs may take what this run has
+    /// (`--overlap`).
+    pub(crate) overlaps: bool,
     /// Threads of each rank (`--threads-per-rank`).
     pub(crate) threads: Option<u32>,
     /// Memory of each rank (`--mem-bind`); `None` leaves it to the system.

@@ -66,6 +66,8 @@ pub fn host<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
     command.args(words).stdin(Stdio::null());
     // The user of the tests may have personal settings.
     command.env("XDG_CONFIG_HOME", "/nowhere");
+    // Tests that run at the same time do not bind ranks beside each other's.
+    command.env("PMI_HOST_OVERLAP", "1");
     // Keeps MPI off the network.
     command.env("UCX_TLS", "self,sm");
     command

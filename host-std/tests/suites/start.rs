@@ -17,6 +17,8 @@ mod documents;
 mod host_names;
 #[path = "../install.rs"]
 mod install;
+#[path = "../leases.rs"]
+mod leases;
 #[path = "../pages.rs"]
 mod pages;
 #[path = "../placement.rs"]

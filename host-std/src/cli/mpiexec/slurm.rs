@@ -110,7 +110,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         ],
         OfAllocation,
     ),
-    flag(&["overlap"], Only(&[""], "")).note("steps share the processors of the allocation"),
+    flag(&["overlap"], Whole("overlap", yes)),
     flag(&["exact"], WithoutEffect(SHARED_STEPS)),
     word(&["d", "dependency", "begin"], Refused("'sbatch' and 'salloc' wait for other jobs")),
     word(
@@ -141,4 +141,4 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
 ];
 
 const SHARED_STEPS: &str =
-    "steps share the processors of the allocation; '--cpu-set' separates their ranks";
+    "bound ranks of one step have no processors of another where there is room";

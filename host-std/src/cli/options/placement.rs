@@ -47,6 +47,12 @@ pub(super) const ROWS: &[OptionSpec] = &[
         },
         |settings| settings.placement.processors.as_ref().map(|list| ranges(list, ",")),
     ),
+    Placement.switch(
+        "overlap",
+        "place ranks without regard to processors and GPUs that other runs of this user have or will have",
+        |settings, on| settings.placement.overlaps = on,
+        |settings| settings.placement.overlaps,
+    ),
     Placement.value(
         "threads-per-rank",
         "N",

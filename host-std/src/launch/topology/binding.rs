@@ -10,6 +10,7 @@
 use super::processors::{ROOT, Topology};
 use crate::settings::placement::{BindTo, LauncherBinding, MapBy, Placement, Unit, Units};
 use pmi_host_base::ranges;
+use pmi_host_hardware::processor_set::ProcessorSet;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -210,11 +211,38 @@ impl Binding {
         Ok(Self { pieces: pieces.collect() })
     }
 
+    /// Binding of the ranks to these sets, one after the other.
+    #[cfg(test)]
+    pub(crate) fn to_sets(sets: &[&[u32]]) -> Self {
+        Self { pieces: vec![sets.iter().map(|set| set.to_vec()).collect()] }
+    }
+
     /// The processors of the rank with this number on this node, in ascending order.
     pub(crate) fn of(&self, local_rank: u32) -> &[u32] {
         let rank = usize::try_from(local_rank).unwrap_or(usize::MAX);
         let sets = &self.pieces[rank % self.pieces.len()];
         &sets[rank / self.pieces.len() % sets.len()]
+    }
+
+    /// The processors of the first `ranks` ranks of this node.
+    pub(crate) fn processors(&self, ranks: u32) -> ProcessorSet {
+        (0..ranks).flat_map(|rank| self.of(rank)).copied().collect()
+    }
+
+    /// The same binding where only these processors are `free`: whole sets that are free, else what is free
+    /// of each set. `None` if some of `ranks` ranks would share a processor then.
+    pub(crate) fn among(&self, free: &ProcessorSet, ranks: u32) -> Option<Self> {
+        let whole = |set: &Vec<u32>| set.iter().all(|one| free.contains(one)).then(|| set.clone());
+        let part = |set: &Vec<u32>| {
+            let left: Vec<u32> = set.iter().copied().filter(|one| free.contains(one)).collect();
+            (!left.is_empty()).then_some(left)
+        };
+        let left = |choice: &dyn Fn(&Vec<u32>) -> Option<Vec<u32>>| {
+            let pieces = self.pieces.iter().map(|sets| sets.iter().filter_map(choice).collect());
+            Self { pieces: pieces.filter(|sets: &Vec<Vec<u32>>| !sets.is_empty()).collect() }
+        };
+        let choices = [left(&whole), left(&part)].into_iter();
+        { choices }.find(|one| !one.pieces.is_empty() && one.shared(ranks).is_none())
     }
 
     /// Message for the user if ranks share processors, that is, if some set has more ranks than
@@ -395,6 +423,32 @@ mod tests {
         assert_eq!([binding.of(0), binding.of(1), binding.of(2)], [&[0, 2][..], &[1], &[0, 2]]);
         let why = Binding::of_user(&[vec![3]], &[0, 1, 2]).unwrap_err();
         assert!(why.contains("processor 3") && why.contains("(0-2)"), "{why}");
+    }
+
+    #[test]
+    fn binding_among_free_processors_takes_whole_sets_first() {
+        let core = one(Unit::Core);
+        let machine = topology(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let binding = |bind_to, map_by| Binding::of_units(bind_to, map_by, &machine).unwrap();
+        let sets = |binding: &Binding, free: &[u32], ranks: u32| {
+            let free: ProcessorSet = free.iter().copied().collect();
+            let moved = binding.among(&free, ranks)?;
+            Some((0..ranks).map(|rank| moved.of(rank).to_vec()).collect::<Vec<_>>())
+        };
+        let cores = binding(core, core);
+        assert_eq!(sets(&cores, &[0, 1, 2, 3, 4, 5, 6, 7], 2), Some(vec![vec![0, 4], vec![1, 5]]));
+        // Processor 4 is taken: core 0 is the last choice.
+        assert_eq!(sets(&cores, &[0, 1, 2, 5, 6], 2), Some(vec![vec![1, 5], vec![2, 6]]));
+        assert_eq!(sets(&cores, &[0, 1, 5], 3), None);
+        assert_eq!(sets(&cores, &[0, 1, 2], 3), Some(vec![vec![0], vec![1], vec![2]]));
+        assert_eq!(sets(&cores, &[], 1), None);
+        // A part of the machine without a free processor gets no rank.
+        let dealt = binding(core, one(Unit::Socket));
+        assert_eq!(sets(&dealt, &[2, 6, 3, 7], 2), Some(vec![vec![2, 6], vec![3, 7]]));
+        let sockets = binding(one(Unit::Socket), one(Unit::Socket));
+        assert_eq!(sets(&sockets, &[1, 5], 2), Some(vec![vec![1, 5]; 2]));
+        assert_eq!(sets(&sockets, &[1, 5], 3), None);
+        assert_eq!(cores.processors(3).to_string(), "0-2,4-6");
     }
 
     #[test]

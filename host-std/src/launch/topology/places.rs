@@ -12,13 +12,14 @@ use crate::settings::placement::{
     BindTo, Display, GpuBind, GpuExpose, MapBy, MapDevice, MemoryBinding, Placement, Unit, Units,
 };
 use pmi_host_base::ranges::ranges;
-use pmi_host_hardware::device::Device;
+use pmi_host_hardware::device::{Device, DeviceKind, DevicePart};
 use pmi_host_hardware::linux::{Caches, Memories, Wanted};
 use pmi_host_hardware::masks::{self, Expose};
 use pmi_host_hardware::memory_first::{self, RankPlace, RanksToPlace};
 use pmi_host_hardware::model::{GroupKind, MemoryKind, NodeHardware};
 use pmi_host_hardware::processor_set::ProcessorSet;
 use pmi_host_hardware::visible::Restriction;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Ranks of this node, and what they are placed by besides options.
@@ -145,6 +146,66 @@ impl Places {
     /// As of [`NodePlaces::resolve`].
     pub(crate) fn of_job(&self, ranks: RankCounts) -> Result<NodePlaces, String> {
         self.node.place(ranks)
+    }
+
+    /// Places of ranks of a job that has only these processors and GPUs of the node, by their
+    /// [names](Self::gpus). GPUs that the user has listed are as listed.
+    ///
+    /// # Errors
+    ///
+    /// As of [`NodePlaces::resolve`].
+    pub(crate) fn among(
+        &self,
+        processors: &ProcessorSet,
+        gpus: &BTreeSet<String>,
+        ranks: RankCounts,
+    ) -> Result<NodePlaces, String> {
+        let all = self.all_gpus();
+        let is_listed = matches!(self.node.placement.gpus.bind, GpuBind::List(_));
+        let is_left = |name: &String| is_listed || gpus.contains(name);
+        let mut hardware = self.node.hardware.restricted(processors);
+        if !all.iter().all(is_left) {
+            leave_out_gpus(&mut hardware, is_left);
+        }
+        let left = PlacedNode {
+            host: self.node.host.clone(),
+            hardware,
+            is_foreign: self.node.is_foreign,
+            restrictions: self.node.restrictions.clone(),
+            placement: self.node.placement.clone(),
+        };
+        let NodePlaces { binding, places } = Arc::new(left).place(ranks)?;
+        // Libraries count GPUs that the ranks do not have, too.
+        let numbers: Vec<usize> = (0..all.len()).filter(|at| is_left(&all[*at])).collect();
+        let renumbered = |place: &RankPlace| {
+            let gpus = place.gpus.iter().filter_map(|at| numbers.get(*at).copied()).collect();
+            RankPlace { gpus, ..place.clone() }
+        };
+        let places = places.map(|places| {
+            let ranks = places.ranks.iter().map(renumbered).collect();
+            let (node, memory) = (Arc::clone(&self.node), places.memory.clone());
+            Arc::new(Self { node, ranks, memory })
+        });
+        Ok(NodePlaces { binding, places })
+    }
+
+    /// Names of the GPUs that ranks have, which are the same in each run on the host: address, and number of
+    /// the part.
+    pub(crate) fn gpus(&self) -> BTreeSet<String> {
+        let all = self.all_gpus();
+        let of_ranks = self.ranks.iter().flat_map(|place| &place.gpus);
+        of_ranks.filter_map(|at| all.get(*at).cloned()).collect()
+    }
+
+    /// Names of all GPUs that ranks can have, in order.
+    pub(crate) fn all_gpus(&self) -> Vec<String> {
+        let usable = self.node.hardware.usable_gpus();
+        usable.iter().map(|gpu| gpu_name(gpu.device, gpu.part)).collect()
+    }
+
+    /// True if the user has asked for GPUs of each rank.
+    pub(crate) fn must_have_gpus(&self) -> bool {
+        self.node.gpus_of_rank().is_some()
     }
 
     /// Hardware on which ranks are placed.
@@ -677,6 +738,31 @@ fn of_places(places: &[RankPlace]) -> Option<Binding> {
     let sets: Vec<Vec<u32>> =
         places.iter().map(|place| place.processors.iter().copied().collect()).collect();
     (!sets.is_empty()).then(|| Binding::of_sets(sets))
+}
+
+/// Name of a GPU, or of a part of one, which does not depend on the order of others.
+fn gpu_name(gpu: &Device, part: Option<&DevicePart>) -> String {
+    let address = gpu.pci.as_ref().map(|pci| pci.address.to_string());
+    let address = address.unwrap_or_else(|| gpu.name());
+    part.map_or_else(|| address.clone(), |part| format!("{address}/{}", part.number))
+}
+
+/// Leaves GPUs out, and parts of them, whose names are not `left`.
+fn leave_out_gpus(hardware: &mut NodeHardware, is_left: impl Fn(&String) -> bool) {
+    // They count devices.
+    hardware.links.clear();
+    hardware.devices.retain_mut(|device| {
+        if !matches!(device.kind, DeviceKind::Gpu(_)) {
+            return true;
+        }
+        if device.parts.is_empty() {
+            return is_left(&gpu_name(device, None));
+        }
+        let mut parts = std::mem::take(&mut device.parts);
+        parts.retain(|part| is_left(&gpu_name(device, Some(part))));
+        device.parts = parts;
+        !device.parts.is_empty()
+    });
 }
 
 /// Numbers of the memory domains of a kind near processors; of all if there are no processors.

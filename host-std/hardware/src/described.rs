@@ -225,7 +225,7 @@ impl Description {
                 };
                 let (near, parts) = (ProcessorSet::default(), vec![]);
                 let device =
-                    Device { kind, names, uuid: None, pci: None, near, memory: None, parts };
+                    Device { kind, names, uuid: None, pci: None, near, memory: None, links: Vec::new(), parts };
                 self.devices.push(Part { device, memory: None });
             }
             "offline" => {
@@ -427,7 +427,16 @@ fn part(words: &mut Words<'_>) -> Result<Part, String> {
     }
     let kind = DeviceKind::of_pci(&facts, &names).ok_or("a device that no rank depends on")?;
     Ok(Part {
-        device: Device { kind, names, uuid, pci: Some(facts), near, memory: None, parts },
+        device: Device {
+            kind,
+            names,
+            uuid,
+            pci: Some(facts),
+            near,
+            memory: None,
+            links: Vec::new(),
+            parts,
+        },
         memory,
     })
 }

@@ -185,6 +185,7 @@ mod tests {
             pci: None::<PciFacts>,
             near: ProcessorSet::default(),
             memory: Some(*number),
+            links: Vec::new(),
             parts: Vec::new(),
         };
         NodeHardware {

@@ -181,6 +181,7 @@ mod tests {
             pci: None,
             near: ProcessorSet::default(),
             memory: None,
+            links: Vec::new(),
             parts: parts.collect(),
         }
     }

@@ -4,11 +4,13 @@
 //! objects say is checked against each other. An object may name no processor that the object around it
 //! lacks, and siblings share none.
 
+mod distances;
 mod read;
 #[cfg(test)]
 mod tests;
 mod write;
 
+pub use distances::DeviceDistance;
 use std::fmt;
 
 /// Version of the XML: hwloc 2 reads both, hwloc 1 its own only.

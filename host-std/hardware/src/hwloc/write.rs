@@ -2,7 +2,7 @@
 
 use super::HwlocVersion;
 use super::read::{BLOCK, COPROCESSOR, GPU, NETWORK, PARTS, VERBS};
-use crate::device::{Device, DeviceKind, GpuMaker, PciAddress};
+use crate::device::{Device, DeviceKind, GpuMaker, LinkAddress, PciAddress};
 use crate::model::{CacheContent, CacheFacts, Group, GroupKind, Memory, MemoryKind, NodeHardware};
 use crate::processor_set::ProcessorSet;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
@@ -26,10 +26,10 @@ impl NodeHardware {
 }
 
 /// An object with processors, and what is inside.
-struct Region<'a> {
+pub(super) struct Region<'a> {
     kind: RegionKind<'a>,
-    processors: ProcessorSet,
-    inside: Vec<Region<'a>>,
+    pub(super) processors: ProcessorSet,
+    pub(super) inside: Vec<Region<'a>>,
     /// Domains that are near these processors, unless they are regions themselves.
     memories: Vec<&'a Memory>,
     devices: Vec<&'a Device>,
@@ -48,6 +48,12 @@ enum RegionKind<'a> {
 impl<'a> Region<'a> {
     fn new(kind: RegionKind<'a>, processors: ProcessorSet) -> Self {
         Self { kind, processors, inside: Vec::new(), memories: Vec::new(), devices: Vec::new() }
+    }
+
+    /// The tree of a machine in XML of version 2.
+    pub(super) fn machine(hardware: &'a NodeHardware) -> Self {
+        let xml = Writer::new(Vec::new());
+        Document { xml, version: HwlocVersion::V2, hardware, objects: 0 }.machine()
     }
 
     /// Puts a region into the innermost one around it, unless it crosses another one.
@@ -410,12 +416,26 @@ impl<'a> Document<'a> {
         for (at, name) in [first].into_iter().chain(others).enumerate() {
             let kind = os_device_kind(device.kind, name);
             let attributes = vec![("name", name.clone()), ("osdev_type", kind.to_string())];
-            self.object("OSDev", attributes, |document| match at {
-                0 => document.facts(device, name),
-                _ => Ok(()),
+            self.object("OSDev", attributes, |document| {
+                document.address(device, name)?;
+                match at {
+                    0 => document.facts(device, name),
+                    _ => Ok(()),
+                }
             })?;
         }
         Ok(())
+    }
+
+    fn address(&mut self, device: &Device, name: &str) -> io::Result<()> {
+        match device.address(name) {
+            Some(LinkAddress::Link(address)) => self.info("Address", address),
+            Some(LinkAddress::Guids { node, system }) => {
+                self.info("NodeGUID", node)?;
+                self.info("SysImageGUID", system)
+            }
+            None => Ok(()),
+        }
     }
 
     fn facts(&mut self, device: &Device, name: &str) -> io::Result<()> {

@@ -224,8 +224,16 @@ impl Description {
                     other => return Err(format!("'{other}' is no kind of device")),
                 };
                 let (near, parts) = (ProcessorSet::default(), vec![]);
-                let device =
-                    Device { kind, names, uuid: None, pci: None, near, memory: None, links: Vec::new(), parts };
+                let device = Device {
+                    kind,
+                    names,
+                    uuid: None,
+                    pci: None,
+                    near,
+                    memory: None,
+                    links: Vec::new(),
+                    parts,
+                };
                 self.devices.push(Part { device, memory: None });
             }
             "offline" => {

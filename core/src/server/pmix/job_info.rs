@@ -59,13 +59,11 @@ impl<S: Storage> Shared<S> {
             false => self.pmix.namespace(requester.job).map(|own| (own, requester.rank.0)),
         };
         let is_it = |array: &List<'_>| is_realm(array, realm, &get.infos, own);
-        let has_key =
-            |array: &List<'_>| get.key.is_none_or(|key| array.find(key).is_some());
+        let has_key = |array: &List<'_>| get.key.is_none_or(|key| array.find(key).is_some());
         // The hardware of a node is in an array of its own.
         let mut arrays = namespace.kvals().filter(|kval| kval.key == realm);
-        let found = arrays.find(|kval| {
-            kval.value.array().is_some_and(|array| is_it(&array) && has_key(&array))
-        });
+        let found = arrays
+            .find(|kval| kval.value.array().is_some_and(|array| is_it(&array) && has_key(&array)));
         let Some(kval) = found else { return not_found };
         let answer = pack(state.protocol.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {

@@ -15,25 +15,35 @@ pub struct DeviceDistance<'a> {
     pub levels: u16,
 }
 
-impl NodeHardware {
+/// Tree of the objects of a machine, by which distances are counted.
+pub struct Distances<'a> {
+    machine: Region<'a>,
+    levels: usize,
+    devices: Vec<(&'a Device, Path)>,
+}
+
+impl<'a> Distances<'a> {
+    /// The tree of `hardware` that is [in order](NodeHardware::in_order), without caches of instructions,
+    /// which hwloc leaves out.
+    pub fn new(hardware: &'a NodeHardware) -> Self {
+        let machine = Region::machine(hardware);
+        let placed = hardware.devices.iter().map(|device| (device, machine.outermost(device)));
+        Self { levels: machine.levels(), devices: placed.collect(), machine }
+    }
+
     /// The devices, in their order, by their distances from these processors, as clients of PMIx count them;
     /// none for processors that no object within the machine has, as for those of a process that is not
     /// bound.
-    ///
-    /// Shape: hardware [in order](Self::in_order), without caches of instructions, which hwloc leaves out.
-    pub fn distances(&self, processors: &ProcessorSet) -> Vec<DeviceDistance<'_>> {
-        let machine = Region::machine(self);
-        let levels = machine.levels();
-        let place = machine.innermost(processors);
+    pub fn of(&self, processors: &ProcessorSet) -> Vec<DeviceDistance<'a>> {
+        let place = self.machine.innermost(processors);
         if place.is_empty() {
             return Vec::new();
         }
-        let distance = |device| {
-            let beside = machine.outermost(device);
-            let common = place.iter().zip(&beside).take_while(|(one, other)| one == other).count();
+        let distance = |(device, beside): &(&'a Device, Path)| {
+            let common = place.iter().zip(beside).take_while(|(one, other)| one == other).count();
             let distance = match common {
-                0 => place.len() + levels,
-                common => levels - common,
+                0 => place.len() + self.levels,
+                common => self.levels - common,
             };
             DeviceDistance { device, levels: u16::try_from(distance).unwrap_or(u16::MAX) }
         };
@@ -93,7 +103,7 @@ mod tests {
         machine.groups.retain(|group| !is_of_instructions(group.kind));
         let levels = |processors: &str| {
             let processors = ProcessorSet::of_list(processors).unwrap();
-            let all = machine.distances(&processors).into_iter();
+            let all = Distances::new(&machine).of(&processors).into_iter();
             all.map(|one| one.levels).collect::<Vec<_>>()
         };
         // Machine, package, caches of levels 3, 2 and 1, core, thread: devices hang at the packages.
@@ -114,7 +124,7 @@ mod tests {
         let machine = NodeHardware::of_description(text).unwrap();
         let of = |processors: &str| {
             let processors = ProcessorSet::of_list(processors).unwrap();
-            machine.distances(&processors).first().map(|one| one.levels)
+            Distances::new(&machine).of(&processors).first().map(|one| one.levels)
         };
         assert_eq!((of("0"), of("0-1")), (Some(3 + 4), Some(1 + 4)));
     }

@@ -10,7 +10,7 @@ mod read;
 mod tests;
 mod write;
 
-pub use distances::DeviceDistance;
+pub use distances::{DeviceDistance, Distances};
 use std::fmt;
 
 /// Version of the XML: hwloc 2 reads both, hwloc 1 its own only.

@@ -2,8 +2,8 @@
 
 use super::{HwlocError, HwlocReason, ObjectLabel, limits};
 use crate::device::{
-    Device, DeviceKind, DeviceLink, DevicePart, Fabric, GpuMaker, LinkAddress, PartKind, PciAddress,
-    PciFacts,
+    Device, DeviceKind, DeviceLink, DevicePart, Fabric, GpuMaker, LinkAddress, PartKind,
+    PciAddress, PciFacts,
 };
 use crate::model::{
     CacheContent, CacheFacts, CoreFacts, Group, GroupKind, Memory, MemoryKind, NodeHardware,

@@ -2,8 +2,8 @@
 
 use super::{SystemFiles, gpus, number_behind};
 use crate::device::{
-    Device, DeviceKind, DeviceLink, DevicePart, Fabric, GpuMaker, LinkAddress, PartKind, PciAddress,
-    PciFacts,
+    Device, DeviceKind, DeviceLink, DevicePart, Fabric, GpuMaker, LinkAddress, PartKind,
+    PciAddress, PciFacts,
 };
 use crate::processor_set::ProcessorSet;
 use std::path::Path;

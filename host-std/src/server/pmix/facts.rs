@@ -58,18 +58,32 @@ pub(crate) fn describe_tool((nspace, rank): (&[u8], u32), host: &str, pid: u32) 
 
 /// A value of one of the types that occur.
 #[derive(Clone, Copy)]
-enum Fact<'a> {
+pub(super) enum Fact<'a> {
     Text(&'a [u8]),
     U16(u32),
     U32(u32),
+    U64(u64),
     Rank(u32),
     Bool(bool),
     Proc(&'a [u8], u32),
     Procs(&'a [u8], &'a [u32]),
+    Infos(&'a [Known<'a>]),
+    Distances(&'a [FarDevice<'a>]),
+}
+
+/// A device, with its distance from a process.
+pub(super) struct FarDevice<'a> {
+    /// Name of the device on all nodes.
+    pub(super) id: &'a str,
+    /// Name on its node.
+    pub(super) name: &'a str,
+    /// Kind, one of [`device`](pmi_core::wire::pmix::names::device).
+    pub(super) kind: u64,
+    pub(super) levels: u16,
 }
 
 /// A key with its value.
-type Known<'a> = (&'static [u8], Fact<'a>);
+pub(super) type Known<'a> = (&'static [u8], Fact<'a>);
 
 struct JobInfo<'a> {
     plan: &'a Plan,
@@ -109,6 +123,19 @@ fn bound(plan: &Plan) -> Vec<BoundRank> {
         Some(BoundRank { rank, processors: binding::shown(&processors), locality })
     });
     ranks.collect()
+}
+
+/// The node of the launcher's process among those of `plan`.
+pub(super) fn own_node(plan: &Plan) -> OwnNode<'_> {
+    let facts = JobInfo::new(plan, plan.placement.hosts.as_deref(), 0);
+    let node = usize::try_from(facts.own_node).ok().and_then(|own| facts.nodes.get(own));
+    OwnNode { number: facts.own_node, name: node.map_or(&b""[..], |node| node.name) }
+}
+
+/// A node as ranks know it.
+pub(super) struct OwnNode<'a> {
+    pub(super) number: u32,
+    pub(super) name: &'a [u8],
 }
 
 /// A node and its ranks, in ascending order.
@@ -215,12 +242,7 @@ impl<'a> JobInfo<'a> {
             first += part.ranks;
         }
         for rank in 0..self.plan.ranks {
-            let facts = self.rank(rank);
-            let to = to.one(Type::KVAL).text(Some(keys::PROC_BLOB)).of(Type::BYTE_OBJECT);
-            to.nested(|to| {
-                to.one(Type::PROC_RANK).u32(rank);
-                facts.iter().for_each(|known| kval(change(*known), to));
-            });
+            of_rank(rank, self.rank(rank).into_iter().map(&change), to);
         }
     }
 
@@ -383,7 +405,7 @@ impl<'a> JobInfo<'a> {
 }
 
 /// Packs what `write` writes.
-fn packed(write: impl Fn(&mut Packer<'_>)) -> Option<Shared> {
+pub(super) fn packed(write: impl Fn(&mut Packer<'_>)) -> Option<Shared> {
     Shared::make(packed_len(&write), |bytes| write(&mut Packer::new(bytes, Format::PLAIN)))
 }
 
@@ -404,16 +426,24 @@ fn apart(known: Known<'_>) -> Known<'_> {
     }
 }
 
-fn kval((key, fact): Known<'_>, to: &mut Packer<'_>) {
+pub(super) fn kval((key, fact): Known<'_>, to: &mut Packer<'_>) {
     value(fact, to.one(Type::KVAL).text(Some(key)));
 }
 
-fn array(key: &[u8], facts: &[Known<'_>], to: &mut Packer<'_>) {
-    let to = to.one(Type::KVAL).text(Some(key)).of(Type::DATA_ARRAY);
-    to.of(Type::INFO).size(facts.len() as u64);
-    for (key, fact) in facts {
-        value(*fact, to.text(Some(key)).u32(0));
-    }
+pub(super) fn array(key: &'static [u8], facts: &[Known<'_>], to: &mut Packer<'_>) {
+    kval((key, Fact::Infos(facts)), to);
+}
+
+/// Writes values of a rank.
+pub(super) fn of_rank<'a>(
+    rank: u32,
+    facts: impl Iterator<Item = Known<'a>> + Clone,
+    to: &mut Packer<'_>,
+) {
+    to.one(Type::KVAL).text(Some(keys::PROC_BLOB)).of(Type::BYTE_OBJECT).nested(|to| {
+        to.one(Type::PROC_RANK).u32(rank);
+        facts.clone().for_each(|known| kval(known, to));
+    });
 }
 
 /// Writes a value behind the number of its type.
@@ -422,6 +452,7 @@ fn value(fact: Fact<'_>, to: &mut Packer<'_>) {
         Fact::Text(text) => to.of(Type::STRING).text(Some(text)),
         Fact::U16(number) => to.of(Type::UINT16).u16(u16::try_from(number).unwrap_or(u16::MAX)),
         Fact::U32(number) => to.of(Type::UINT32).u32(number),
+        Fact::U64(number) => to.of(Type::UINT64).u64(number),
         Fact::Rank(rank) => to.of(Type::PROC_RANK).u32(rank),
         Fact::Bool(value) => to.of(Type::BOOL).u8(u8::from(value)),
         Fact::Proc(nspace, rank) => {
@@ -432,6 +463,21 @@ fn value(fact: Fact<'_>, to: &mut Packer<'_>) {
         Fact::Procs(nspace, ranks) => {
             let to = to.of(Type::DATA_ARRAY).of(Type::PROC).size(ranks.len() as u64);
             ranks.iter().for_each(|rank| Proc { nspace, rank: *rank }.write(to));
+            to
+        }
+        Fact::Infos(facts) => {
+            let to = to.of(Type::DATA_ARRAY).of(Type::INFO).size(facts.len() as u64);
+            for (key, fact) in facts {
+                value(*fact, to.text(Some(key)).u32(0));
+            }
+            to
+        }
+        Fact::Distances(devices) => {
+            let to = to.of(Type::DATA_ARRAY).of(Type::DEVICE_DIST).size(devices.len() as u64);
+            for FarDevice { id, name, kind, levels } in devices {
+                to.text(Some(id.as_bytes())).text(Some(name.as_bytes())).u64(*kind);
+                to.u16(*levels).u16(*levels);
+            }
             to
         }
     };

@@ -17,7 +17,9 @@ use std::path::Path;
 /// Packs the job-level information of `plan`, whose ranks are on these hosts or, without any, on this one;
 /// `pid` is that of the launcher.
 pub(crate) fn describe(plan: &Plan, hosts: Option<&PlacedHosts>, pid: u32) -> Option<Shared> {
-    let facts = JobInfo { bound: bound(plan), ..JobInfo::new(plan, hosts, pid) };
+    let bound = bound(plan);
+    let cpusets: Vec<&str> = bound.iter().map(|bound| bound.processors.as_str()).collect();
+    let facts = JobInfo { cpusets: cpusets.join(":"), bound, ..JobInfo::new(plan, hosts, pid) };
     packed(|to| facts.write(to))
 }
 
@@ -99,6 +101,8 @@ struct JobInfo<'a> {
     is_crowded: bool,
     /// Ranks of this node that are bound to processors.
     bound: Vec<BoundRank>,
+    /// Their processors.
+    cpusets: String,
 }
 
 /// The processors of a rank.
@@ -108,6 +112,8 @@ struct BoundRank {
     processors: String,
     /// Where they are in the machine; empty if the system does not describe it.
     locality: String,
+    /// Number of ranks before it in its package; `None` if it has processors of several.
+    package_rank: Option<u32>,
 }
 
 /// The processors of the ranks of `plan` that are started on this node.
@@ -115,12 +121,21 @@ fn bound(plan: &Plan) -> Vec<BoundRank> {
     let NodePlacement { ranks, binding, .. } = &plan.placement;
     let Some(binding) = binding.as_ref().filter(|_| ranks.count() > 0) else { return Vec::new() };
     let levels = LocalityLevels::read(Path::new(processors::ROOT)).ok();
+    let mut packages: HashMap<String, u32> = HashMap::new();
     let ranks = ranks.iter().filter_map(|rank| {
         let mut processors = binding.of(plan.local_rank(rank)?).to_vec();
         processors.sort_unstable();
         let locality = levels.as_ref().map(|levels| levels.of(&processors));
         let locality = locality.unwrap_or_default();
-        Some(BoundRank { rank, processors: binding::shown(&processors), locality })
+        let package = locality.split(':').find_map(|level| level.strip_prefix("SK"));
+        let package = package.filter(|number| number.parse::<u32>().is_ok());
+        let package_rank = package.map(|package| {
+            let next = packages.entry(package.to_owned()).or_default();
+            let before = *next;
+            *next += 1;
+            before
+        });
+        Some(BoundRank { rank, processors: binding::shown(&processors), locality, package_rank })
     });
     ranks.collect()
 }
@@ -215,6 +230,7 @@ impl<'a> JobInfo<'a> {
             lines: lines.collect(),
             is_crowded: plan.is_oversubscribed(),
             bound: Vec::new(),
+            cpusets: String::new(),
         }
     }
 
@@ -346,6 +362,9 @@ impl<'a> JobInfo<'a> {
                 (keys::LOCAL_LEADER, Fact::Rank(*leader)),
             ]);
         }
+        if !self.cpusets.is_empty() && number == self.own_node {
+            known.push((keys::LOCAL_CPUSETS, Fact::Text(self.cpusets.as_bytes())));
+        }
         let alias = node.alias.map(str::as_bytes);
         known.extend(alias.map(|alias| (keys::HOSTNAME_ALIASES, Fact::Text(alias))));
         // Open MPI 5 reads the presence of the key, not its value.
@@ -389,12 +408,14 @@ impl<'a> JobInfo<'a> {
         // In the order of the ranks.
         let bound = self.bound.binary_search_by_key(&rank, |bound| bound.rank);
         let bound = bound.ok().and_then(|at| self.bound.get(at));
-        let bound = bound.into_iter().flat_map(|BoundRank { processors, locality, .. }| {
+        let texts = bound.into_iter().flat_map(|BoundRank { processors, locality, .. }| {
             [(keys::CPUSET, processors), (keys::LOCALITY_STRING, locality)]
         });
-        let bound = bound.filter(|(_, text)| !text.is_empty());
-        let bound = bound.map(|(key, text)| (key, Fact::Text(text.as_bytes())));
-        known.into_iter().chain(parent).chain(bound).collect()
+        let texts = texts.filter(|(_, text)| !text.is_empty());
+        let texts = texts.map(|(key, text)| (key, Fact::Text(text.as_bytes())));
+        let package_rank = bound.and_then(|bound| bound.package_rank);
+        let package_rank = package_rank.map(|number| (keys::PACKAGE_RANK, Fact::U16(number)));
+        known.into_iter().chain(parent).chain(texts).chain(package_rank).collect()
     }
 
     /// Rank that spawned the job.

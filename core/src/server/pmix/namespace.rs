@@ -204,11 +204,14 @@ where
         write_info(self.info.as_ref(), LibraryGeneration::New, None, to);
     }
 
-    /// Writes the job description as one object of an answer.
-    pub(super) fn write_object(&self, nspace: &[u8], to: &mut Packer<'_>) {
+    /// Writes the job description as one object of an answer, with that of the hardware or without.
+    pub(super) fn write_object(&self, nspace: &[u8], with_hardware: bool, to: &mut Packer<'_>) {
         to.one(Type::BYTE_OBJECT).nested(|to| {
             Proc { nspace, rank: WILDCARD }.write(to.one(Type::PROC));
             self.write_kvals(to);
+            if with_hardware {
+                write_of_node(self.hardware(), to);
+            }
         });
     }
 }
@@ -306,6 +309,15 @@ fn write_info(info: &[u8], era: LibraryGeneration, only: Option<&[&[u8]]>, to: &
     }
 }
 
+/// True if a description has a key, for the job or in an array.
+fn has_key(info: &[u8], key: &[u8]) -> bool {
+    let mut kvals = Kvals::new(info, Format::PLAIN).map_while(Result::ok);
+    kvals.any(|kval| {
+        let inside = || kval.value.array().is_some_and(|array| array.find(key).is_some());
+        kval.key == key || inside()
+    })
+}
+
 /// Writes values that are in [`Format::PLAIN`], but for those of ranks, in the format of `to`.
 fn write_of_node(info: &[u8], to: &mut Packer<'_>) {
     let kvals = Kvals::new(info, Format::PLAIN).map_while(Result::ok);
@@ -362,9 +374,11 @@ impl<B: SharedBytes, M: AsRef<[RankData<B>]>> Namespace<B, M> {
         if reserved.is_some_and(|key| self.find(WILDCARD, key).is_none()) {
             return PmixResponse::Status(Status::NOT_FOUND);
         }
+        // Everything else is known without the hardware, which is long.
+        let with_hardware = reserved.is_some_and(|key| !has_key(self.info.as_ref(), key));
         PmixResponse::body(pack(format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0);
-            self.write_object(nspace, to);
+            self.write_object(nspace, with_hardware, to);
         }))
     }
 

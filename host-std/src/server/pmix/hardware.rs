@@ -160,3 +160,118 @@ impl<'a> NamedDevice<'a> {
         Some(known)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::plan::job::tests::plan;
+    use crate::launch::topology::binding::{Binding, RankCounts, allowed};
+    use crate::settings::placement::{BindTo, Placement};
+    use pmi_core::wire::pmix::{Format, Kval, Kvals, Type, Unpacker};
+    use pmi_host_hardware::described::{machines, write_tree};
+    use pmi_host_hardware::device::DeviceLink;
+    use std::sync::Arc;
+
+    fn machine(name: &str) -> NodeHardware {
+        machines().find(|(other, _)| *other == name).unwrap().1.in_order()
+    }
+
+    /// A job of two ranks, both bound to the same processor of this machine, and its number.
+    fn bound_job() -> (Plan, u32) {
+        let mut plan = plan(&[("./a", 2)]);
+        let first = allowed().unwrap()[0];
+        let placement =
+            Placement { bind_to: BindTo::User(vec![vec![first]]), ..Placement::default() };
+        let binding = Binding::resolve(&placement, RankCounts { all: 2, local: 2 }).unwrap();
+        plan.placement.binding = binding.map(Arc::new);
+        (plan, first)
+    }
+
+    fn kvals(info: &Shared) -> Vec<Kval<'_>> {
+        Kvals::new(info.as_ref(), Format::PLAIN).map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn description_has_the_topology_the_memory_and_the_cards() {
+        let mut dgx = machine("dgx-h100");
+        let card = dgx.devices.iter_mut().find(|device| device.names[0] == "mlx5_0").unwrap();
+        let (node, system) = ("a088:c203:0012:3456".to_owned(), "a088:c203:0012:3400".to_owned());
+        let guids = LinkAddress::Guids { node, system };
+        let link = LinkAddress::Link("00:00:10:29:fe:80".to_owned());
+        card.links = [("mlx5_0", guids), ("ibp24s0", link)]
+            .map(|(name, address)| DeviceLink { name: name.to_owned(), address })
+            .to_vec();
+        let memory: u64 = dgx.memories.iter().filter_map(|memory| memory.bytes).sum();
+        let known = KnownHardware::new(dgx.clone());
+        let info = known.describe(&plan(&[("./a", 2)])).unwrap();
+        let all = kvals(&info);
+        let [topology, node] = &all[..] else { panic!("ranks are not bound: {all:?}") };
+        assert_eq!((topology.key, node.key), (keys::HWLOC_XML_V2, keys::NODE_ARRAY));
+        let text = str::from_utf8(topology.value.text().unwrap()).unwrap();
+        assert_eq!(NodeHardware::of_hwloc(text).unwrap().devices, dgx.devices);
+        let node = node.value.array().unwrap();
+        assert_eq!(node.find(keys::HOSTNAME).unwrap().text(), Some(&b"node1"[..]));
+        assert_eq!(
+            node.find(keys::AVAIL_PHYS_MEMORY).unwrap().number(),
+            i64::try_from(memory).ok()
+        );
+        let cards = node.find(keys::FABRIC_DEVICES).unwrap().array().unwrap();
+        let facts = |card: Kval<'_>| {
+            let card = card.value.array().unwrap();
+            let text = |key: &[u8]| {
+                String::from_utf8_lossy(card.find(key).unwrap().text().unwrap()).into_owned()
+            };
+            [keys::DEVICE_ID, keys::FABRIC_DEVICE_TYPE, keys::FABRIC_DEVICE_PCI_DEVID].map(text)
+        };
+        let cards: Vec<_> =
+            cards.infos().map(|info| facts(Kval { key: info.key, value: info.value })).collect();
+        let place = "0000:18:00:0";
+        let id = "fab://a088:c203:0012:3456::a088:c203:0012:3400";
+        let expected = [id, "ipv4://00:00:10:29:fe:80"].map(|id| [id, "InfiniBand", place]);
+        assert_eq!(cards, expected);
+    }
+
+    #[test]
+    fn bound_ranks_are_told_how_far_gpus_are() {
+        let known = KnownHardware::new(machine("dgx-h100"));
+        let (plan, processor) = bound_job();
+        let named = known.named("node1");
+        let ranks = known.ranks(&plan, &named);
+        assert_eq!(ranks.iter().map(|near| near.rank).collect::<Vec<_>>(), [0, 1]);
+        for near in &ranks {
+            assert_eq!(near.devices.len(), 8, "each GPU has a name for computing");
+            for (far, gpu) in near.devices.iter().zip(known.hardware.gpus()) {
+                assert_eq!(far.id, format!("gpu://node1::{}", gpu.names[1]));
+                let nearest = near.devices.iter().map(|far| far.levels).min();
+                assert_eq!(
+                    Some(far.levels) == nearest,
+                    gpu.near.contains(&processor),
+                    "{}",
+                    far.id
+                );
+            }
+        }
+        let info = known.describe(&plan).unwrap();
+        let all = kvals(&info);
+        let ranks = all.iter().filter(|kval| kval.key == keys::PROC_BLOB).map(|kval| {
+            let mut from = Unpacker::new(kval.value.blob().unwrap(), Format::PLAIN);
+            let rank = from.one(Type::PROC_RANK).unwrap().u32().unwrap();
+            (rank, Kvals::after(from).map(|kval| kval.unwrap().key.to_vec()).collect::<Vec<_>>())
+        });
+        let keys = [keys::DEVICE_DISTANCES.to_vec()];
+        assert!(ranks.eq([(0, keys.to_vec()), (1, keys.to_vec())]));
+    }
+
+    #[test]
+    fn hardware_that_a_control_group_leaves_out_is_not_told() {
+        let root = tempfile::tempdir().unwrap();
+        write_tree(&machine("hdk-888"), root.path()).unwrap();
+        std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        let status = "Cpus_allowed_list:\t2-3\nMems_allowed_list:\t0\n";
+        std::fs::write(root.path().join("proc/self/status"), status).unwrap();
+        let known = KnownHardware::read(root.path()).unwrap();
+        let told = NodeHardware::of_hwloc(&known.xml).unwrap();
+        assert_eq!(told.processors, ProcessorSet::from_iter([2, 3]));
+        assert!(KnownHardware::read(Path::new("/no/such")).is_err());
+    }
+}

@@ -25,7 +25,7 @@ fn facts(line: &str) -> HashMap<&str, &str> {
     line.split(' ').filter_map(|fact| fact.split_once('=')).collect()
 }
 
-// Coverage: X2-26, X2-27
+// Coverage: X2-26, X2-27, X2-28, X2-29
 #[test]
 fn clients_are_told_of_the_hardware_as_by_prterun_and_detect_none_of_it() {
     let Some((program, libraries)) = client() else { return };
@@ -61,6 +61,7 @@ fn hardware_is_described_on_each_node_and_to_spawned_jobs() {
     }
 }
 
+// Coverage: X2-30, X2-31
 #[test]
 fn bound_clients_are_told_who_is_beside_them_and_which_cards_there_are() {
     let Some((program, libraries)) = client() else { return };

@@ -1,8 +1,8 @@
 //! Hardware of this node, as PMIx clients are told of it.
 //!
-//! Libraries from 4.2.3 on detect the hardware when they start unless they find a description among the values
-//! of their job: each rank reads the same hundreds of files of the system. So the launcher reads them once,
-//! when the first client with such a library connects, and a run without any reads none.
+//! Libraries from 4.2.3 on detect the hardware when they start, unless they find a description among the
+//! values of their job: each rank reads the same hundreds of files of the system. So the launcher reads them
+//! once, when the first client with such a library connects, and a run without such clients reads none.
 
 use super::facts::{Fact, FarDevice, Known, array, kval, of_rank, own_node, packed};
 use super::heap::Shared;

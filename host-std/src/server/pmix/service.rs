@@ -186,8 +186,8 @@ impl Service {
         Ok(())
     }
 
-    /// Admits a connection as the rank it claims to be, one of `plan`, and describes the hardware to the first
-    /// one whose library would detect it.
+    /// Admits a connection as the rank it claims to be, one of `plan`. To the first rank whose library would
+    /// detect the hardware, it is described.
     pub(crate) fn admit_pmix(&mut self, session: SessionId, plan: Option<&Plan>) {
         self.pmix.pending.remove(session);
         if let (Some(job), Some(plan)) = (self.server.pmix_ref().lacks_hardware(session), plan) {

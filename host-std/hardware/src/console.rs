@@ -324,7 +324,7 @@ mod tests {
             pci: Some(PciFacts { address, class, vendor: 0, device: 0, bridges }),
             near: set(near),
             memory: None,
-            links: Vec::new(),
+            addresses: Vec::new(),
             parts: Vec::new(),
         }
     }

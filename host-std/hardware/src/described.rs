@@ -231,7 +231,7 @@ impl Description {
                     pci: None,
                     near,
                     memory: None,
-                    links: Vec::new(),
+                    addresses: Vec::new(),
                     parts,
                 };
                 self.devices.push(Part { device, memory: None });
@@ -442,7 +442,7 @@ fn part(words: &mut Words<'_>) -> Result<Part, String> {
             pci: Some(facts),
             near,
             memory: None,
-            links: Vec::new(),
+            addresses: Vec::new(),
             parts,
         },
         memory,

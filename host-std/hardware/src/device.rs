@@ -21,23 +21,23 @@ pub struct Device {
     /// Number of the memory domain near it.
     pub memory: Option<u32>,
     /// Addresses of a network card, in the order of the names that have one.
-    pub links: Vec<DeviceLink>,
+    pub addresses: Vec<NamedAddress>,
     /// Parts that can be used alone, in the order of their numbers.
     pub parts: Vec<DevicePart>,
 }
 
 /// What a network calls a card by one of its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceLink {
+pub struct NamedAddress {
     /// Name of the card in the system.
     pub name: String,
     /// Address behind that name.
-    pub address: LinkAddress,
+    pub address: NetworkAddress,
 }
 
 /// Address of a network card.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LinkAddress {
+pub enum NetworkAddress {
     /// Address on the link, as `02:fc:00:00:00:01`.
     Link(String),
     /// Numbers by which InfiniBand knows a card.
@@ -49,7 +49,7 @@ pub enum LinkAddress {
     },
 }
 
-impl LinkAddress {
+impl NetworkAddress {
     /// Its texts.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let (first, second) = match self {
@@ -125,8 +125,8 @@ impl DeviceKind {
 
 impl Device {
     /// Address of the card by one of its names.
-    pub fn address(&self, name: &str) -> Option<&LinkAddress> {
-        self.links.iter().find(|link| link.name == name).map(|link| &link.address)
+    pub fn address(&self, name: &str) -> Option<&NetworkAddress> {
+        self.addresses.iter().find(|one| one.name == name).map(|one| &one.address)
     }
 }
 

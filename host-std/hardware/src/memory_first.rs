@@ -185,7 +185,7 @@ mod tests {
             pci: None::<PciFacts>,
             near: ProcessorSet::default(),
             memory: Some(*number),
-            links: Vec::new(),
+            addresses: Vec::new(),
             parts: Vec::new(),
         };
         NodeHardware {

@@ -160,7 +160,7 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0)
             pci: None,
             near: ProcessorSet::default(),
             memory: None,
-            links: Vec::new(),
+            addresses: Vec::new(),
             parts: Vec::new(),
         };
         let with = |gpus: &[Option<&str>]| {

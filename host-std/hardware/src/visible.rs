@@ -181,7 +181,7 @@ mod tests {
             pci: None,
             near: ProcessorSet::default(),
             memory: None,
-            links: Vec::new(),
+            addresses: Vec::new(),
             parts: parts.collect(),
         }
     }

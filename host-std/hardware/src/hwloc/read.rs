@@ -2,7 +2,7 @@
 
 use super::{HwlocError, HwlocReason, ObjectLabel, limits};
 use crate::device::{
-    Device, DeviceKind, DeviceLink, DevicePart, Fabric, GpuMaker, LinkAddress, PartKind,
+    Device, DeviceKind, DevicePart, Fabric, GpuMaker, NamedAddress, NetworkAddress, PartKind,
     PciAddress, PciFacts,
 };
 use crate::model::{
@@ -136,7 +136,7 @@ struct OsDevice {
     name: String,
     subtype: String,
     uuid: Option<String>,
-    address: Option<LinkAddress>,
+    address: Option<NetworkAddress>,
     /// The part of a device that it is.
     part: Option<DevicePart>,
     /// Parts inside it.
@@ -495,11 +495,11 @@ impl Document {
             .cloned()
             .collect();
         let names: Vec<String> = whole().map(|device| device.name.clone()).collect();
-        let links = whole().filter_map(|device| {
+        let addresses = whole().filter_map(|device| {
             let address = device.address.clone()?;
-            Some(DeviceLink { name: device.name.clone(), address })
+            Some(NamedAddress { name: device.name.clone(), address })
         });
-        let links = links.collect();
+        let addresses = addresses.collect();
         let kind = match &pci {
             Some(facts) => DeviceKind::of_pci(facts, &names),
             None => devices.first().and_then(OsDevice::kind_alone),
@@ -524,7 +524,7 @@ impl Document {
             pci: pci.map(|facts| PciFacts { bridges, ..facts }),
             near,
             memory: None,
-            links,
+            addresses,
             parts,
         });
         Ok(())
@@ -599,13 +599,13 @@ impl Object {
     }
 
     /// Address of a network card.
-    fn address(&self) -> Option<LinkAddress> {
+    fn address(&self) -> Option<NetworkAddress> {
         let info = |name| self.infos.get(name).cloned();
         let guids = || {
             let (node, system) = info("NodeGUID").zip(info("SysImageGUID"))?;
-            Some(LinkAddress::Guids { node, system })
+            Some(NetworkAddress::Guids { node, system })
         };
-        info("Address").map(LinkAddress::Link).or_else(guids)
+        info("Address").map(NetworkAddress::Link).or_else(guids)
     }
 }
 
@@ -641,7 +641,7 @@ impl OsDevice {
 
     /// UUID and addresses.
     fn numbers(&self) -> impl Iterator<Item = &str> {
-        let addresses = self.address.iter().flat_map(LinkAddress::texts);
+        let addresses = self.address.iter().flat_map(NetworkAddress::texts);
         self.uuid.iter().map(String::as_str).chain(addresses)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::HwlocVersion;
 use super::read::{BLOCK, COPROCESSOR, GPU, NETWORK, PARTS, VERBS};
-use crate::device::{Device, DeviceKind, GpuMaker, LinkAddress, PciAddress};
+use crate::device::{Device, DeviceKind, GpuMaker, NetworkAddress, PciAddress};
 use crate::model::{CacheContent, CacheFacts, Group, GroupKind, Memory, MemoryKind, NodeHardware};
 use crate::processor_set::ProcessorSet;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
@@ -429,8 +429,8 @@ impl<'a> Document<'a> {
 
     fn address(&mut self, device: &Device, name: &str) -> io::Result<()> {
         match device.address(name) {
-            Some(LinkAddress::Link(address)) => self.info("Address", address),
-            Some(LinkAddress::Guids { node, system }) => {
+            Some(NetworkAddress::Link(address)) => self.info("Address", address),
+            Some(NetworkAddress::Guids { node, system }) => {
                 self.info("NodeGUID", node)?;
                 self.info("SysImageGUID", system)
             }

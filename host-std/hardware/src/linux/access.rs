@@ -142,7 +142,7 @@ mod tests {
             }),
             near: ProcessorSet::default(),
             memory: None,
-            links: Vec::new(),
+            addresses: Vec::new(),
             parts: Vec::new(),
         };
         let gpu = |slot, names: &[&str]| device(DeviceKind::Gpu(GpuMaker::Nvidia), slot, names);

@@ -2,7 +2,7 @@
 
 use super::{SystemFiles, gpus, number_behind};
 use crate::device::{
-    Device, DeviceKind, DeviceLink, DevicePart, Fabric, GpuMaker, LinkAddress, PartKind,
+    Device, DeviceKind, DevicePart, Fabric, GpuMaker, NamedAddress, NetworkAddress, PartKind,
     PciAddress, PciFacts,
 };
 use crate::processor_set::ProcessorSet;
@@ -21,7 +21,7 @@ pub(super) fn read(files: &SystemFiles<'_>, processors: &ProcessorSet) -> Vec<De
     gpus::add_facts(files, &mut devices);
     devices.extend(onboard(files));
     for device in &mut devices {
-        device.links = links(files, device);
+        device.addresses = addresses(files, device);
     }
     devices
 }
@@ -66,7 +66,7 @@ impl<'a> Function<'a> {
             uuid: None,
             near: near.unwrap_or_default().and(processors),
             memory: None,
-            links: Vec::new(),
+            addresses: Vec::new(),
             parts: match kind {
                 DeviceKind::Gpu(GpuMaker::Intel) => self.tiles(),
                 _ => Vec::new(),
@@ -129,18 +129,18 @@ impl<'a> Function<'a> {
 }
 
 /// Addresses of a network card, by its names.
-fn links(files: &SystemFiles<'_>, device: &Device) -> Vec<DeviceLink> {
+fn addresses(files: &SystemFiles<'_>, device: &Device) -> Vec<NamedAddress> {
     let DeviceKind::Network(_) = device.kind else { return Vec::new() };
     let fact = |path: String| files.text(&path).filter(|text| !text.is_empty());
     let address = |name: &String| {
         let guid = |file| fact(format!("sys/class/infiniband/{name}/{file}"));
         let guids = || {
             let (node, system) = guid("node_guid").zip(guid("sys_image_guid"))?;
-            Some(LinkAddress::Guids { node, system })
+            Some(NetworkAddress::Guids { node, system })
         };
-        let link = fact(format!("sys/class/net/{name}/address")).map(LinkAddress::Link);
+        let link = fact(format!("sys/class/net/{name}/address")).map(NetworkAddress::Link);
         let address = link.or_else(guids)?;
-        Some(DeviceLink { name: name.clone(), address })
+        Some(NamedAddress { name: name.clone(), address })
     };
     device.names.iter().filter_map(address).collect()
 }
@@ -166,7 +166,7 @@ fn onboard(files: &SystemFiles<'_>) -> Vec<Device> {
             pci: None,
             near: ProcessorSet::default(),
             memory: None,
-            links: Vec::new(),
+            addresses: Vec::new(),
             parts: Vec::new(),
         };
         names.filter(is_onboard).map(device).collect::<Vec<_>>()

@@ -8,7 +8,7 @@ use super::facts::{Fact, FarDevice, Known, array, kval, of_rank, own_node, packe
 use super::heap::Shared;
 use crate::launch::plan::job::{NodePlacement, Plan};
 use pmi_core::wire::pmix::names::{device, keys};
-use pmi_host_hardware::device::{Device, DeviceKind, Fabric, LinkAddress, PciFacts};
+use pmi_host_hardware::device::{Device, DeviceKind, Fabric, NetworkAddress, PciFacts};
 use pmi_host_hardware::hwloc::{Distances, HwlocVersion};
 use pmi_host_hardware::linux::{Allowed, NoProcessors, Wanted};
 use pmi_host_hardware::model::NodeHardware;
@@ -119,11 +119,11 @@ impl<'a> NamedDevice<'a> {
     /// `None` for names that clients do not know.
     fn new(device: &'a Device, name: &'a str, host: &str) -> Option<Self> {
         let (kind, id) = match (device.kind, device.address(name)) {
-            (_, Some(LinkAddress::Link(address))) => {
+            (_, Some(NetworkAddress::Link(address))) => {
                 let family = if address.matches(':').count() == 5 { "ipv4" } else { "ipv6" };
                 (device::NETWORK, format!("{family}://{address}"))
             }
-            (_, Some(LinkAddress::Guids { node, system })) => {
+            (_, Some(NetworkAddress::Guids { node, system })) => {
                 (device::OPENFABRICS, format!("fab://{node}::{system}"))
             }
             // The name of the screen of a GPU, beside that for computing.
@@ -169,7 +169,7 @@ mod tests {
     use crate::settings::placement::{BindTo, Placement};
     use pmi_core::wire::pmix::{Format, Kval, Kvals, Type, Unpacker};
     use pmi_host_hardware::described::{machines, write_tree};
-    use pmi_host_hardware::device::DeviceLink;
+    use pmi_host_hardware::device::NamedAddress;
     use std::sync::Arc;
 
     fn machine(name: &str) -> NodeHardware {
@@ -196,10 +196,10 @@ mod tests {
         let mut dgx = machine("dgx-h100");
         let card = dgx.devices.iter_mut().find(|device| device.names[0] == "mlx5_0").unwrap();
         let (node, system) = ("a088:c203:0012:3456".to_owned(), "a088:c203:0012:3400".to_owned());
-        let guids = LinkAddress::Guids { node, system };
-        let link = LinkAddress::Link("00:00:10:29:fe:80".to_owned());
-        card.links = [("mlx5_0", guids), ("ibp24s0", link)]
-            .map(|(name, address)| DeviceLink { name: name.to_owned(), address })
+        let guids = NetworkAddress::Guids { node, system };
+        let link = NetworkAddress::Link("00:00:10:29:fe:80".to_owned());
+        card.addresses = [("mlx5_0", guids), ("ibp24s0", link)]
+            .map(|(name, address)| NamedAddress { name: name.to_owned(), address })
             .to_vec();
         let memory: u64 = dgx.memories.iter().filter_map(|memory| memory.bytes).sum();
         let known = KnownHardware::new(dgx.clone());

@@ -21,7 +21,7 @@ pub(super) fn read(files: &SystemFiles<'_>, processors: &ProcessorSet) -> Vec<De
     gpus::add_facts(files, &mut devices);
     devices.extend(onboard(files));
     for device in &mut devices {
-        device.addresses = addresses(files, device);
+        device.addresses = network_addresses(files, device);
     }
     devices
 }
@@ -129,7 +129,7 @@ impl<'a> Function<'a> {
 }
 
 /// Addresses of a network card, by its names.
-fn addresses(files: &SystemFiles<'_>, device: &Device) -> Vec<NamedAddress> {
+fn network_addresses(files: &SystemFiles<'_>, device: &Device) -> Vec<NamedAddress> {
     let DeviceKind::Network(_) = device.kind else { return Vec::new() };
     let fact = |path: String| files.text(&path).filter(|text| !text.is_empty());
     let address = |name: &String| {

@@ -1,102 +1,21 @@
 //! The model as text for people, in the form of `lstopo`: objects inside each other, with their numbers in
 //! the order of the tree (`L#`) and in the system (`P#`), memory and devices below what they are near.
 
-use crate::device::{Device, DeviceKind, DevicePart, Fabric, PartKind, PciFacts};
-use crate::model::{CacheContent, Group, GroupKind, Memory, MemoryKind, NodeHardware};
-use crate::processor_set::ProcessorSet;
+use crate::device::{Device, DevicePart, LinkKind, PartKind, PciFacts};
+use crate::model::{CacheContent, GroupKind, LinkedDevices, Memory, MemoryKind, NodeHardware};
+use crate::tree::{MemoryObjects, Region, RegionKind};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 impl NodeHardware {
     /// The hardware as text, a line for each object, or for several where each has only the next one inside.
     pub fn console(&self) -> String {
-        let mut root = Object::new(ObjectKind::Machine, self.processors.clone());
-        for group in &self.groups {
-            root.insert(Object::new(ObjectKind::Group(group), group.processors.clone()));
-        }
-        // Memory that is near no listed object has one of its own.
-        for memory in &self.memories {
-            if !memory.near.is_empty() && root.with_set(&memory.near).is_none() {
-                root.insert(Object::new(ObjectKind::NearMemory, memory.near.clone()));
-            }
-        }
-        for processor in self.processors.iter() {
-            let set = ProcessorSet::from_iter([*processor]);
-            root.insert(Object::new(ObjectKind::Processor(*processor), set));
-        }
-        for memory in &self.memories {
-            let near = if memory.near.is_empty() { &self.processors } else { &memory.near };
-            // Below the machine, where an object inside it has the same processors.
-            let inside = root.inside.iter_mut().find_map(|object| object.with_set(near));
-            match inside {
-                Some(object) => object.memories.push(memory),
-                None => root.memories.push(memory),
-            }
-        }
-        for device in &self.devices {
-            root.around(&device.near).devices.push(device);
-        }
+        let root = Region::machine(self, MemoryObjects::Beside);
         let sizes = self.memories.iter().filter_map(|memory| memory.bytes);
         let mut console = Console { text: String::new(), counts: BTreeMap::new() };
         console.object(&root, 0, sizes.fold(0, u64::saturating_add));
+        console.links(self);
         console.text
-    }
-}
-
-/// An object of the tree.
-struct Object<'a> {
-    kind: ObjectKind<'a>,
-    processors: ProcessorSet,
-    memories: Vec<&'a Memory>,
-    devices: Vec<&'a Device>,
-    inside: Vec<Self>,
-}
-
-enum ObjectKind<'a> {
-    Machine,
-    Group(&'a Group),
-    NearMemory,
-    Processor(u32),
-}
-
-impl<'a> Object<'a> {
-    const fn new(kind: ObjectKind<'a>, processors: ProcessorSet) -> Self {
-        Self { kind, processors, memories: Vec::new(), devices: Vec::new(), inside: Vec::new() }
-    }
-
-    /// Adds an object inside the smallest one that has all of its processors. Groups come with outer ones
-    /// first; an object between two that are there takes those inside it along.
-    fn insert(&mut self, object: Self) {
-        let outer = self.inside.iter_mut().find(|one| object.processors.is_subset(&one.processors));
-        if let Some(outer) = outer {
-            return outer.insert(object);
-        }
-        let mut object = object;
-        let all = std::mem::take(&mut self.inside).into_iter();
-        let (inside, beside) = all.partition(|one| one.processors.is_subset(&object.processors));
-        (object.inside, self.inside) = (inside, beside);
-        let first = object.processors.first().copied();
-        let at = self.inside.partition_point(|one| one.processors.first().copied() <= first);
-        self.inside.insert(at, object);
-    }
-
-    /// The outermost object with exactly these processors.
-    fn with_set(&mut self, set: &ProcessorSet) -> Option<&mut Self> {
-        if self.processors == *set {
-            return Some(self);
-        }
-        let inside = self.inside.iter_mut().find(|one| set.is_subset(&one.processors))?;
-        inside.with_set(set)
-    }
-
-    /// The outermost object with exactly these processors, else the smallest one with all of them.
-    fn around(&mut self, set: &ProcessorSet) -> &mut Self {
-        let is_outside = set.is_empty() || self.processors == *set;
-        let next = self.inside.iter().position(|one| set.is_subset(&one.processors));
-        match next.filter(|_| !is_outside) {
-            Some(next) => self.inside[next].around(set),
-            None => self,
-        }
     }
 }
 
@@ -107,7 +26,7 @@ struct Console {
 }
 
 impl Console {
-    fn object(&mut self, object: &Object<'_>, depth: usize, total_bytes: u64) {
+    fn object(&mut self, object: &Region<'_>, depth: usize, total_bytes: u64) {
         self.indent(depth);
         let mut object = object;
         loop {
@@ -131,17 +50,19 @@ impl Console {
         self.devices(&object.devices, depth + 1);
     }
 
-    fn label(&mut self, object: &Object<'_>, total_bytes: u64) -> String {
+    fn label(&mut self, object: &Region<'_>, total_bytes: u64) -> String {
         let group = match object.kind {
-            ObjectKind::Machine if total_bytes > 0 => {
+            RegionKind::Machine if total_bytes > 0 => {
                 return format!("Machine ({} total)", size(total_bytes));
             }
-            ObjectKind::Machine => return "Machine".to_owned(),
-            ObjectKind::NearMemory => return self.numbered("Group0"),
-            ObjectKind::Processor(number) => {
+            RegionKind::Machine => return "Machine".to_owned(),
+            RegionKind::Unnamed => return self.numbered("Group0"),
+            RegionKind::Processor(number) => {
                 return self.numbered("PU") + &format!(" (P#{number})");
             }
-            ObjectKind::Group(group) => group,
+            // Memory is beside objects.
+            RegionKind::Memory(_) => return String::new(),
+            RegionKind::Group(group) => group,
         };
         match group.kind {
             GroupKind::Package => self.numbered("Package"),
@@ -214,7 +135,7 @@ impl Console {
         }
         for (at, name) in device.names.iter().enumerate() {
             self.indent(depth);
-            let _ = write!(self.text, "{} \"{name}\"", os_kind(device.kind, name));
+            let _ = write!(self.text, "{} \"{name}\"", device.os_kind(name));
             let uuid = device.uuid.as_ref().filter(|_| at == 0);
             self.text.extend(uuid.map(|uuid| format!(" ({uuid})")));
             self.text.push('\n');
@@ -235,6 +156,27 @@ impl Console {
         let _ = writeln!(self.text, "{kind} {}{uuid}", part.number);
     }
 
+    /// Links of each GPU with the ones after it: the others were said there.
+    fn links(&mut self, hardware: &NodeHardware) {
+        let mut first = None;
+        for LinkedDevices { devices: [one, other], kind } in hardware.device_links() {
+            let (name, facts) = match kind {
+                LinkKind::NvLink { count } => ("NVLink", format!("x{count}")),
+                LinkKind::Xgmi { weight } => ("xGMI", format!("weight {weight}")),
+            };
+            let start = Some((one.name(), name));
+            if first != start {
+                let end = if first.is_some() { "\n" } else { "" };
+                let _ = write!(self.text, "{end}{name} \"{}\":", one.name());
+                first = start;
+            }
+            let _ = write!(self.text, " \"{}\" ({facts})", other.name());
+        }
+        if first.is_some() {
+            self.text.push('\n');
+        }
+    }
+
     fn indent(&mut self, depth: usize) {
         self.text.extend(std::iter::repeat_n("  ", depth));
     }
@@ -246,20 +188,6 @@ fn path(pci: &PciFacts) -> Vec<(u32, String)> {
     let host = (outermost.domain, format!("{:02x}", outermost.bus));
     let bridges = pci.bridges.iter().map(|bridge| (bridge.domain, bridge.to_string()));
     [host].into_iter().chain(bridges).collect()
-}
-
-/// Kind of a device of the system, as hwloc calls it.
-fn os_kind(kind: DeviceKind, name: &str) -> &'static str {
-    match kind {
-        DeviceKind::Gpu(_) => "GPU",
-        DeviceKind::Storage => "Block",
-        DeviceKind::Network(Fabric::Ethernet) => "Net",
-        DeviceKind::Network(_) => {
-            let links = ["eth", "en", "ib", "hsn", "wl", "bond"];
-            let is_link = links.iter().any(|prefix| name.starts_with(prefix));
-            if is_link { "Net" } else { "OpenFabrics" }
-        }
-    }
 }
 
 const fn class(class: u16) -> &'static str {
@@ -293,8 +221,9 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::GpuMaker;
-    use crate::model::{CacheFacts, CoreFacts};
+    use crate::device::{DeviceKind, Fabric, GpuMaker};
+    use crate::model::{CacheFacts, CoreFacts, Group};
+    use crate::processor_set::ProcessorSet;
 
     fn set(text: &str) -> ProcessorSet {
         ProcessorSet::of_list(text).unwrap()

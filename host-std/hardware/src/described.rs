@@ -13,6 +13,8 @@
 //!                                  address, numbers and class on the PCI bus; near=LIST, bridges=ADDRESS,…,
 //!                                  uuid=TEXT, mig=UUID,…, tiles=N, partitions=N
 //! onboard   network names=eth0     a device that is not on the bus, or `storage`
+//! link      nvlink=18 0-3 4-7      the GPUs of each list are joined with each other, by as many links, or by
+//!                                  xgmi=WEIGHT; the last line about two GPUs holds
 //! offline   0-7                    processors that the system does not have, after all
 //! ```
 
@@ -20,11 +22,14 @@ mod tree;
 
 pub use tree::{tree_parent, write_tree};
 
-use crate::device::{Device, DeviceKind, DevicePart, Fabric, PartKind, PciFacts};
+use crate::device::{
+    Device, DeviceKind, DeviceLink, DevicePart, Fabric, LinkKind, PartKind, PciAddress, PciFacts,
+};
 use crate::model::{
     CacheContent, CacheFacts, CoreFacts, Group, GroupKind, Memory, MemoryKind, NodeHardware,
 };
 use crate::processor_set::ProcessorSet;
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// Machines that are described, by their names.
@@ -93,6 +98,7 @@ struct Description {
     caches: Vec<Cache>,
     memories: Vec<Domain>,
     devices: Vec<Part>,
+    links: Vec<Links>,
     offline: ProcessorSet,
 }
 
@@ -146,6 +152,13 @@ enum MemoryPlace {
 struct Part {
     device: Device,
     memory: Option<u32>,
+}
+
+/// Links of one kind between GPUs, by their places.
+struct Links {
+    kind: LinkKind,
+    /// GPUs that are joined with each other.
+    lists: Vec<ProcessorSet>,
 }
 
 /// A core of the machine.
@@ -236,6 +249,7 @@ impl Description {
                 };
                 self.devices.push(Part { device, memory: None });
             }
+            "link" => self.links.push(links(&mut words)?),
             "offline" => {
                 let list: String = words.next("list of processors")?;
                 self.offline = ProcessorSet::of_list(&list).map_err(|error| error.to_string())?;
@@ -329,7 +343,8 @@ impl Description {
             }
         }
         let online = processors.without(&self.offline);
-        let all = NodeHardware { name: self.name, processors, groups, memories, devices: vec![] };
+        let name = self.name;
+        let all = NodeHardware { name, processors, groups, memories, ..NodeHardware::default() };
         let mut hardware = all.restricted(&online);
         for part in self.devices {
             let mut device = part.device;
@@ -339,7 +354,24 @@ impl Description {
             }
             hardware.devices.push(device);
         }
-        Ok(hardware.in_order())
+        let mut hardware = hardware.in_order();
+        let gpus = hardware.gpus().filter_map(|gpu| gpu.pci.as_ref());
+        let gpus: Vec<PciAddress> = gpus.map(|pci| pci.address).collect();
+        let mut joined = BTreeMap::new();
+        for Links { kind, lists } in self.links {
+            for list in lists {
+                let address = |gpu: &u32| usize::try_from(*gpu).ok().and_then(|gpu| gpus.get(gpu));
+                let ends: Option<Vec<_>> = list.iter().map(address).collect();
+                let ends = ends.ok_or_else(|| format!("GPUs {list} are not all there"))?;
+                for (at, one) in ends.iter().enumerate() {
+                    let links =
+                        ends[at + 1..].iter().map(|other| DeviceLink::new(**one, **other, kind));
+                    joined.extend(links.map(|link| (link.ends, link)));
+                }
+            }
+        }
+        hardware.links = joined.into_values().collect();
+        Ok(hardware)
     }
 
     fn cores(&self) -> Vec<Core> {
@@ -398,6 +430,19 @@ fn domain(words: &mut Words<'_>) -> Result<Domain, String> {
         domain.near = MemoryPlace::Package(number);
     }
     Ok(domain)
+}
+
+fn links(words: &mut Words<'_>) -> Result<Links, String> {
+    let kind = match (words.number("nvlink", 0)?, words.number("xgmi", 0)?) {
+        (count @ 1.., 0) => LinkKind::NvLink { count },
+        (0, weight @ 1..) => LinkKind::Xgmi { weight },
+        _ => return Err("no kind of link".to_owned()),
+    };
+    let mut lists = Vec::new();
+    while let Ok(list) = words.next::<String>("list of GPUs") {
+        lists.push(ProcessorSet::of_list(&list).map_err(|error| error.to_string())?);
+    }
+    Ok(Links { kind, lists })
 }
 
 fn part(words: &mut Words<'_>) -> Result<Part, String> {
@@ -462,6 +507,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 mod tests {
     use super::*;
     use crate::device::GpuMaker;
+    use crate::memory_first::{RankPlace, RanksToPlace, place};
 
     #[test]
     fn machines_have_what_their_documents_say() {
@@ -489,6 +535,29 @@ mod tests {
             (name, [packages, cores, processors, hardware.memories.len(), gpus, others])
         });
         assert_eq!(counted.collect::<Vec<_>>(), known);
+    }
+
+    /// Cases that mpibind's own tests have for a node of this kind, without its description.
+    #[test]
+    fn lassen_is_mapped_as_by_mpibind() {
+        let (_, lassen) = machines().find(|(name, _)| *name == "lassen").unwrap();
+        let mapped = |ranks, threads, hardware_threads| {
+            let wanted = RanksToPlace { ranks, threads, hardware_threads, is_near_gpus: true };
+            let shown = |place: RankPlace| {
+                let gpus: Vec<String> = place.gpus.iter().map(usize::to_string).collect();
+                format!("{}:{}:{}", place.threads, place.processors, gpus.join(","))
+            };
+            place(&lassen, wanted).into_iter().map(shown).collect::<Vec<_>>()
+        };
+        assert_eq!(mapped(1, None, None), ["160:8-87,96-175:0,1,2,3"]);
+        // The first thread of each core.
+        let cores = |first: u32| (first..first + 80).step_by(4).collect::<ProcessorSet>();
+        let halves = [format!("20:{}:0,1", cores(8)), format!("20:{}:2,3", cores(96))];
+        assert_eq!(mapped(2, None, None), halves);
+        let each = (8..88).chain(96..176).step_by(4).zip(0..);
+        let each: Vec<String> =
+            each.map(|(processor, rank)| format!("1:{processor}:{}", rank / 10)).collect();
+        assert_eq!(mapped(40, None, None), each);
     }
 
     #[test]
@@ -524,6 +593,8 @@ mod tests {
             ("device 0:0 1:1 0302", "line 1: '0:0' is no address"),
             ("device 0000:00:00.0 1a03:2000 0300", "line 1: a device that no rank depends on"),
             ("nodes 4", "line 1: 'nodes' is no keyword"),
+            ("link 0-1", "line 1: no kind of link"),
+            ("cores 1\nlink nvlink=2 0-1", "line 2: GPUs 0-1 are not all there"),
             ("cores 4\nmemory 0 1GiB package=7", "line 2: memory 0 is near no processors"),
         ];
         for (text, expected) in lines {

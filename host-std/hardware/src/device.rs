@@ -84,6 +84,21 @@ pub enum GpuMaker {
     Other,
 }
 
+/// Kind of a name of a device, as hwloc distinguishes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OsKind {
+    /// Block device.
+    Block,
+    /// GPU as a driver of screens names it.
+    Gpu,
+    /// Network link.
+    Link,
+    /// Network card for verbs.
+    Verbs,
+    /// GPU as a library for programs numbers it.
+    Coprocessor,
+}
+
 /// Network of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fabric {
@@ -184,6 +199,37 @@ pub enum PartKind {
     Partition,
 }
 
+/// Link between two GPUs beside the PCI bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceLink {
+    /// Addresses of the GPUs, the smaller one first.
+    pub ends: [PciAddress; 2],
+    /// Kind of the link.
+    pub kind: LinkKind,
+}
+
+/// Kind of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkKind {
+    /// NVLink, also by a switch.
+    NvLink {
+        /// Number of links side by side.
+        count: u32,
+    },
+    /// xGMI of AMD, also over other GPUs.
+    Xgmi {
+        /// Cost as the driver states it: 15 for each GPU to the next one.
+        weight: u32,
+    },
+}
+
+impl DeviceLink {
+    /// A link between two GPUs in any order.
+    pub fn new(one: PciAddress, other: PciAddress, kind: LinkKind) -> Self {
+        Self { ends: [one.min(other), one.max(other)], kind }
+    }
+}
+
 /// Place of a device on the PCI bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PciFacts {
@@ -257,11 +303,60 @@ impl Device {
         self.names.first().cloned().or_else(by_address).unwrap_or_default()
     }
 
+    /// What the device is by one of its names: a card has names as a link and for verbs, a GPU in the system
+    /// and in libraries.
+    pub fn os_kind(&self, name: &str) -> OsKind {
+        let has_prefix = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        match self.kind {
+            DeviceKind::Storage => OsKind::Block,
+            DeviceKind::Network(_) if has_prefix(&OF_VERBS) => OsKind::Verbs,
+            DeviceKind::Network(_) => OsKind::Link,
+            DeviceKind::Gpu(_) if has_prefix(&OF_LIBRARIES) => OsKind::Coprocessor,
+            DeviceKind::Gpu(_) => OsKind::Gpu,
+        }
+    }
+
     /// True for a GPU.
     pub const fn is_gpu(&self) -> bool {
         matches!(self.kind, DeviceKind::Gpu(_))
     }
 }
+
+impl OsKind {
+    /// Number in XML of hwloc.
+    pub const fn number(self) -> u64 {
+        match self {
+            Self::Block => 0,
+            Self::Gpu => 1,
+            Self::Link => 2,
+            Self::Verbs => 3,
+            Self::Coprocessor => 5,
+        }
+    }
+
+    /// Kind with a number in XML of hwloc; `None` for kinds on which no rank depends.
+    pub fn of_number(number: u64) -> Option<Self> {
+        let all = [Self::Block, Self::Gpu, Self::Link, Self::Verbs, Self::Coprocessor];
+        all.into_iter().find(|kind| kind.number() == number)
+    }
+}
+
+impl fmt::Display for OsKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Block => "Block",
+            Self::Gpu => "GPU",
+            Self::Link => "Net",
+            Self::Verbs => "OpenFabrics",
+            Self::Coprocessor => "CoProc",
+        })
+    }
+}
+
+/// Beginnings of the names of network cards for verbs, and of Slingshot's.
+const OF_VERBS: [&str; 8] = ["cxi", "mlx4_", "mlx5_", "hfi1_", "rdmap", "irdma", "roce", "bnxt_re"];
+/// Beginnings of the names of GPUs in libraries.
+const OF_LIBRARIES: [&str; 4] = ["cuda", "opencl", "ze", "hip"];
 
 #[cfg(test)]
 mod tests {

@@ -6,10 +6,12 @@ pub mod console;
 #[cfg(any(test, feature = "testing"))]
 pub mod described;
 pub mod device;
+pub mod distances;
 pub mod hwloc;
 pub mod linux;
 pub mod memory_first;
 pub mod model;
 pub mod nvidia_smi;
 pub mod processor_set;
+mod tree;
 pub mod visible;

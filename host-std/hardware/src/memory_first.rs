@@ -189,11 +189,11 @@ mod tests {
             parts: Vec::new(),
         };
         NodeHardware {
-            name: None,
             processors: set("0-7"),
             groups: (0..4).map(core).collect(),
             memories: vec![memory(0), memory(1)],
             devices: gpus.iter().map(gpu).collect(),
+            ..NodeHardware::default()
         }
     }
 

@@ -1,8 +1,9 @@
 //! The model: sets of processors that share something, memory domains and devices.
 
-use crate::device::Device;
+use crate::device::{Device, DeviceLink, LinkKind, PciAddress};
 use crate::processor_set::ProcessorSet;
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Hardware of a node, as far as it may be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,9 @@ pub struct NodeHardware {
     pub memories: Vec<Memory>,
     /// Devices in the order of their addresses.
     pub devices: Vec<Device>,
+    /// Links between GPUs, in the order of their ends. An end may have been left out:
+    /// [`device_links`](Self::device_links) knows.
+    pub links: Vec<DeviceLink>,
 }
 
 /// Processors that share something.
@@ -104,6 +108,15 @@ pub struct Memory {
     pub kind: MemoryKind,
 }
 
+/// Devices that a link joins.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkedDevices<'a> {
+    /// The devices, in their order.
+    pub devices: [&'a Device; 2],
+    /// Kind of the link.
+    pub kind: LinkKind,
+}
+
 /// Kind of a memory domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemoryKind {
@@ -137,13 +150,14 @@ impl NodeHardware {
             groups: groups.filter(|group| !group.processors.is_empty()).collect(),
             memories: memories.collect(),
             devices: self.devices.clone(),
+            links: self.links.clone(),
         }
     }
 
     /// Brings groups, memory domains and devices into their order, and notes the memory domain of each
     /// device: the smallest one of main memory that all processors near the device share. Where a device is
     /// near all processors of a machine with several domains, or near none that this hardware has, nothing is
-    /// known of where it is.
+    /// known of where it is. Links of devices that are not here are gone.
     #[must_use]
     pub fn in_order(mut self) -> Self {
         self.groups.sort_by_cached_key(|group| {
@@ -154,14 +168,17 @@ impl NodeHardware {
         let is_shared = |memory: &&Memory, near: &ProcessorSet| {
             memory.kind == MemoryKind::Main && near.is_subset(&memory.near)
         };
+        // Many devices are near the same processors.
+        let mut known: HashMap<ProcessorSet, Option<u32>> = HashMap::new();
         for device in &mut self.devices {
             device.near = device.near.and(&self.processors);
             if device.near.is_empty() {
                 device.near.clone_from(&self.processors);
             }
-            let near = &device.near;
-            let shared = self.memories.iter().filter(|memory| is_shared(memory, near));
-            device.memory = shared.min_by_key(|memory| memory.near.len()).map(|one| one.number);
+            device.memory = *known.entry(device.near.clone()).or_insert_with_key(|near| {
+                let shared = self.memories.iter().filter(|memory| is_shared(memory, near));
+                shared.min_by_key(|memory| memory.near.len()).map(|memory| memory.number)
+            });
             if device.memory.is_none() && device.near == self.processors {
                 device.near = ProcessorSet::default();
             }
@@ -170,19 +187,35 @@ impl NodeHardware {
             let address = device.pci.as_ref().map(|pci| pci.address);
             (address.is_none(), address)
         });
+        let addresses = self.devices.iter().filter_map(|device| device.pci.as_ref());
+        let addresses: BTreeSet<PciAddress> = addresses.map(|pci| pci.address).collect();
+        self.links.retain(|link| link.ends.iter().all(|end| addresses.contains(end)));
+        self.links.sort_by_key(|link| link.ends);
+        self.links.dedup_by_key(|link| link.ends);
         self
     }
 
-    /// Processors of a domain as Linux counts them: each belongs to the smallest domain of main memory near
-    /// it.
+    /// The memory domain of each processor as Linux counts them, by number: the smallest domain of main
+    /// memory near it.
+    pub fn owners(&self) -> BTreeMap<u32, u32> {
+        let mut main: Vec<&Memory> =
+            self.memories.iter().filter(|memory| memory.kind == MemoryKind::Main).collect();
+        main.sort_by_key(|memory| memory.near.len());
+        let mut owners = BTreeMap::new();
+        for memory in main {
+            for processor in memory.near.iter() {
+                owners.entry(*processor).or_insert(memory.number);
+            }
+        }
+        owners
+    }
+
+    /// Processors of a domain as Linux counts them: those that it [owns](Self::owners).
     #[must_use]
     pub fn own_processors(&self, memory: &Memory) -> ProcessorSet {
-        let owner = |processor: &u32| {
-            let main = self.memories.iter().filter(|memory| memory.kind == MemoryKind::Main);
-            let near = main.filter(|memory| memory.near.contains(processor));
-            near.min_by_key(|memory| memory.near.len()).map(|memory| memory.number)
-        };
-        memory.near.iter().copied().filter(|one| owner(one) == Some(memory.number)).collect()
+        let owners = self.owners();
+        let is_own = |processor: &u32| owners.get(processor) == Some(&memory.number);
+        memory.near.iter().copied().filter(is_own).collect()
     }
 
     /// Sets of processors of one kind of groups, in their order.
@@ -198,6 +231,17 @@ impl NodeHardware {
             true => self.processors.iter().map(|one| ProcessorSet::from_iter([*one])).collect(),
             false => listed.into_iter().cloned().collect(),
         }
+    }
+
+    /// Links whose ends are both here, with the devices at them.
+    pub fn device_links(&self) -> impl Iterator<Item = LinkedDevices<'_>> {
+        let on_bus = self.devices.iter();
+        let on_bus = on_bus.filter_map(|device| Some((device.pci.as_ref()?.address, device)));
+        let on_bus: BTreeMap<PciAddress, &Device> = on_bus.collect();
+        self.links.iter().filter_map(move |link| {
+            let [one, other] = link.ends.map(|end| on_bus.get(&end).copied());
+            Some(LinkedDevices { devices: [one?, other?], kind: link.kind })
+        })
     }
 
     /// GPUs in the order of their addresses, which is that of `CUDA_DEVICE_ORDER=PCI_BUS_ID`.

@@ -1,7 +1,7 @@
 //! What only the library of NVIDIA knows, from the output of `nvidia-smi`: MIG instances with their UUIDs,
 //! and which GPUs NVLink joins. A library in the launcher would open devices there; a helper ends.
 
-use crate::device::{DeviceKind, DevicePart, GpuMaker, PartKind};
+use crate::device::{Device, DeviceKind, DeviceLink, DevicePart, GpuMaker, LinkKind, PartKind};
 use crate::model::NodeHardware;
 
 /// A GPU as `nvidia-smi -L` lists it.
@@ -40,12 +40,21 @@ pub fn listed(text: &str) -> Vec<ListedGpu> {
     all
 }
 
-/// Numbers of the GPUs that NVLink joins, each group in ascending order, from the output of `nvidia-smi topo
-/// -m`: a table with a row and a column for each GPU, where `NV18` stands for 18 links.
-pub fn nvlink_domains(text: &str) -> Vec<Vec<u32>> {
+/// GPUs that NVLink joins, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinedGpus {
+    /// The GPUs.
+    pub gpus: [u32; 2],
+    /// Number of links.
+    pub count: u32,
+}
+
+/// Pairs of GPUs that NVLink joins, each in both orders, from the output of `nvidia-smi topo -m`: a table
+/// with a row and a column for each GPU, where `NV18` stands for 18 links.
+pub fn joined(text: &str) -> Vec<JoinedGpus> {
     let gpu = |word: &str| word.strip_prefix("GPU")?.parse::<u32>().ok();
     let mut columns: Vec<u32> = Vec::new();
-    let mut domains: Vec<Vec<u32>> = Vec::new();
+    let mut all = Vec::new();
     for line in text.lines().take(LINES_MAX) {
         let line = without_escapes(line);
         let mut words = line.split_whitespace();
@@ -54,24 +63,13 @@ pub fn nvlink_domains(text: &str) -> Vec<Vec<u32>> {
             columns = [first].into_iter().chain(words.map_while(gpu)).collect();
             continue;
         }
-        let is_linked =
-            |cell: &str| cell.strip_prefix("NV").is_some_and(|n| n.parse() != Ok(0_u32));
-        let cells = columns.iter().zip(words);
-        let linked = cells.filter(|(_, cell)| is_linked(cell)).map(|(other, _)| *other);
-        let mut joined: Vec<u32> = linked.chain([first]).collect();
-        if joined.len() > 1 {
-            let (near, apart): (Vec<_>, Vec<_>) = domains
-                .into_iter()
-                .partition(|domain: &Vec<u32>| domain.iter().any(|one| joined.contains(one)));
-            joined.extend(near.concat());
-            joined.sort_unstable();
-            joined.dedup();
-            domains = apart;
-            domains.push(joined);
+        let links = |cell: &str| cell.strip_prefix("NV")?.parse().ok().filter(|count| *count > 0);
+        for (other, cell) in columns.iter().zip(words) {
+            let joined = links(cell).map(|count| JoinedGpus { gpus: [first, *other], count });
+            all.extend(joined.filter(|_| first != *other));
         }
     }
-    domains.sort_unstable();
-    domains
+    all
 }
 
 /// A line without the sequences that underline the head of a table.
@@ -110,13 +108,33 @@ impl NodeHardware {
     }
 }
 
+impl NodeHardware {
+    /// Adds links between GPUs of NVIDIA, whose numbers are those of the list, by their UUIDs.
+    pub fn add_joined(&mut self, joined: &[JoinedGpus], listed: &[ListedGpu]) {
+        let address = |number| {
+            let gpu = listed.iter().find(|gpu| gpu.number == number)?;
+            let with_uuid = |device: &&Device| device.uuid.as_deref() == Some(&gpu.uuid);
+            let device = self.devices.iter().find(with_uuid)?;
+            device.pci.as_ref().map(|pci| pci.address)
+        };
+        let links = joined.iter().filter_map(|JoinedGpus { gpus, count }| {
+            let [one, other] = gpus.map(address);
+            Some(DeviceLink::new(one?, other?, LinkKind::NvLink { count: *count }))
+        });
+        let mut links: Vec<DeviceLink> = self.links.iter().copied().chain(links).collect();
+        links.sort_by_key(|link| link.ends);
+        links.dedup_by_key(|link| link.ends);
+        self.links = links;
+    }
+}
+
 /// More than the lines of any node.
 const LINES_MAX: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Device;
+    use crate::device::PciFacts;
     use crate::processor_set::ProcessorSet;
 
     /// After the examples of NVIDIA's guide to MIG, of newer and older drivers.
@@ -180,9 +198,8 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0)
         assert_eq!(with(&[None]), [(None, 0)]);
     }
 
-    #[test]
-    fn nvlink_joins_gpus() {
-        let all = "\
+    /// As a DGX with four GPUs prints it, of which pairs are joined.
+    const TABLE: &str = "\
 \t\u{1b}[4mGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\u{1b}[0m
 GPU0\t X \tNV18\tSYS\tSYS\tPIX\t0-47\t0\t\tN/A
 GPU1\tNV18\t X \tSYS\tSYS\tNODE\t0-47\t0\t\tN/A
@@ -194,16 +211,47 @@ Legend:
 
   NV#  = Connection traversing a bonded set of # NVLinks
 ";
-        assert_eq!(nvlink_domains(all), [[0, 1], [2, 3]]);
-        // GPUs 0 and 2 are joined through 1.
-        let chain = "\tGPU0 GPU1 GPU2\nGPU0 X NV1 SYS\nGPU1 NV1 X NV2\nGPU2 SYS NV2 X\n";
-        assert_eq!(nvlink_domains(chain), [[0, 1, 2]]);
-        let joined_late =
-            "GPU0 GPU1 GPU2 GPU3\nGPU0 X NV1 SYS SYS\nGPU2 SYS SYS X NV1\nGPU3 SYS NV2 NV1 X\n";
-        assert_eq!(nvlink_domains(joined_late), [[0, 1, 2, 3]]);
+
+    #[test]
+    fn nvlink_joins_gpus() {
+        let pair = |one, other, count| JoinedGpus { gpus: [one, other], count };
+        let expected = [pair(0, 1, 18), pair(1, 0, 18), pair(2, 3, 4), pair(3, 2, 4)];
+        assert_eq!(joined(TABLE), expected);
         for none in ["", "GPU0\n", "GPU0 GPU1\nGPU0 X NV0\nGPU1 PHB X\n", "No devices were found\n"]
         {
-            assert!(nvlink_domains(none).is_empty(), "{none}");
+            assert!(joined(none).is_empty(), "{none}");
         }
+    }
+
+    #[test]
+    fn links_are_between_the_gpus_of_the_list() {
+        let gpu = |number: u8| Device {
+            kind: DeviceKind::Gpu(GpuMaker::Nvidia),
+            names: Vec::new(),
+            uuid: Some(format!("GPU-{number}")),
+            pci: Some(PciFacts {
+                address: format!("0000:0{number}:00.0").parse().unwrap(),
+                class: 0x0302,
+                vendor: 0x10de,
+                device: 0x2330,
+                bridges: Vec::new(),
+            }),
+            near: ProcessorSet::default(),
+            memory: None,
+            addresses: Vec::new(),
+            parts: Vec::new(),
+        };
+        // The first GPU of the list is not here, and the list has another order.
+        let list = "GPU 0: A (UUID: GPU-9)\nGPU 1: A (UUID: GPU-8)\nGPU 2: A (UUID: GPU-2)\n\
+                    GPU 3: A (UUID: GPU-1)\n";
+        let devices = vec![gpu(1), gpu(2), gpu(8)];
+        let mut all = NodeHardware { devices, ..NodeHardware::default() };
+        all.add_joined(&joined(TABLE), &listed(list));
+        let shown = all.device_links().map(|link| {
+            (link.devices.map(|device| device.uuid.clone().unwrap_or_default()), link.kind)
+        });
+        let ends = ["GPU-1".to_owned(), "GPU-2".to_owned()];
+        assert_eq!(shown.collect::<Vec<_>>(), [(ends, LinkKind::NvLink { count: 4 })]);
+        assert!(all.console().ends_with("NVLink \"0000:01:00.0\": \"0000:02:00.0\" (x4)\n"));
     }
 }

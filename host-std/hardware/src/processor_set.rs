@@ -63,15 +63,23 @@ impl ProcessorSet {
         Ok(Self(all))
     }
 
-    /// The mask, as [`of_mask`](Self::of_mask) reads it.
+    /// The mask, as [`of_mask`](Self::of_mask) reads it and hwloc writes it: words of 0 are empty but for the
+    /// last one.
     pub fn mask(&self) -> String {
-        let words = self.0.last().map_or(1, |last| last / 32 + 1);
-        let word = |at: u32| {
+        let mut text = String::new();
+        let last = self.0.last().map_or(0, |last| last / 32);
+        for at in (0..=last).rev() {
             let inside = self.0.range(32 * at..32 * (at + 1));
-            inside.fold(0_u32, |bits, number| bits | 1 << (number % 32))
-        };
-        let words: Vec<String> = (0..words).rev().map(|at| format!("0x{:08x}", word(at))).collect();
-        words.join(",")
+            match inside.fold(0_u32, |bits, number| bits | 1 << (number % 32)) {
+                0 if at == 0 => text.push_str("0x0"),
+                0 => (),
+                bits => text.push_str(&format!("0x{bits:08x}")),
+            }
+            if at > 0 {
+                text.push(',');
+            }
+        }
+        text
     }
 
     /// Adds the processors of another set.
@@ -142,12 +150,13 @@ mod tests {
     fn sets_are_lists_and_masks() {
         let set = ProcessorSet::of_list("0-3,8, 64\n").unwrap();
         assert_eq!((set.to_string(), set.len()), ("0-3,8,64".into(), 6));
-        assert_eq!(set.mask(), "0x00000001,0x00000000,0x0000010f");
+        assert_eq!(set.mask(), "0x00000001,,0x0000010f");
+        assert_eq!(ProcessorSet::from_iter([32]).mask(), "0x00000001,0x0");
         assert_eq!(ProcessorSet::of_mask(&set.mask()), Ok(set));
         assert_eq!(ProcessorSet::of_mask("0xf,,0x1").unwrap().to_string(), "0,64-67");
         let empty = ProcessorSet::default();
         assert_eq!(ProcessorSet::of_list(" \n"), Ok(empty.clone()));
-        assert_eq!((ProcessorSet::of_mask(""), empty.mask()), (Ok(empty), "0x00000000".into()));
+        assert_eq!((ProcessorSet::of_mask(""), empty.mask()), (Ok(empty), "0x0".into()));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use pmi_host_hardware::memory_first::{RankPlace, RanksToPlace, place};
 use pmi_host_hardware::model::NodeHardware;
 use pmi_host_hardware::processor_set::ProcessorSet;
 use serde_json::Value;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Descriptions of machines and expected mappings, beside the checkout where there are some.
@@ -12,7 +13,9 @@ fn topologies() -> Option<PathBuf> {
     match directory.exists() {
         true => Some(directory),
         false => {
-            eprintln!("skipped: there are no descriptions of machines in {}", directory.display());
+            // Past the harness, which keeps what tests print that pass.
+            let why = format!("there are no descriptions of machines in {}", directory.display());
+            let _ = writeln!(io::stderr(), "skipped: {why}");
             None
         }
     }

@@ -3,7 +3,6 @@
 use crate::cli::explain;
 use clap::{Arg, Command};
 use pmi_host_base::exit::{FAILED, complain, line, print, refuse, shown};
-use pmi_host_base::ranges::ranges;
 use pmi_host_base::usage::UsageError;
 use pmi_host_base::user_file;
 use pmi_host_hardware::device::{DeviceKind, GpuMaker};
@@ -65,7 +64,7 @@ pub(super) fn run(words: Vec<OsString>) -> ExitCode {
     let printed = match matches.get_one::<String>(FORM).map(String::as_str) {
         Some(XML) => print(&known.hardware.hwloc(HwlocVersion::V2)),
         Some(XML_1) => print(&known.hardware.hwloc(HwlocVersion::V1)),
-        _ => print(&(known.hardware.console() + &known.links)),
+        _ => print(&known.hardware.console()),
     };
     let missing: String = known.missing.iter().map(line).collect();
     let _ = io::stderr().write_all(shown(&missing).as_bytes());
@@ -76,8 +75,6 @@ pub(super) fn run(words: Vec<OsString>) -> ExitCode {
 #[derive(Default)]
 struct Known {
     hardware: NodeHardware,
-    /// Lines about GPUs that are joined.
-    links: String,
     /// Sentences.
     missing: Vec<String>,
 }
@@ -98,7 +95,6 @@ fn of_this_machine() -> Result<Known, String> {
     let all = NodeHardware::of_linux(root, Wanted::ALL).map_err(|error| error.to_string())?;
     let mut missing = Vec::new();
     let mut hardware = all.within(&Allowed::of_self(root));
-    let mut links = String::new();
     missing.extend(restricted(&all, &hardware));
     if hardware.groups.is_empty() {
         missing.push("the system lists neither packages nor cores nor caches".to_owned());
@@ -125,16 +121,20 @@ fn of_this_machine() -> Result<Known, String> {
     }
     let of_nvidia = DeviceKind::Gpu(GpuMaker::Nvidia);
     if hardware.devices.iter().any(|device| device.kind == of_nvidia) {
+        let mut listed = Vec::new();
         match helper(&["-L"]) {
-            Ok(text) => hardware.add_listed(&nvidia_smi::listed(&text)),
+            Ok(text) => {
+                listed = nvidia_smi::listed(&text);
+                hardware.add_listed(&listed);
+            }
             Err(why) => missing.push(format!("MIG instances are not known: {why}")),
         }
         match helper(&["topo", "-m"]) {
-            Ok(text) => links = joined(&text),
+            Ok(text) => hardware.add_joined(&nvidia_smi::joined(&text), &listed),
             Err(why) => missing.push(format!("connections by NVLink are not known: {why}")),
         }
     }
-    Ok(Known { hardware, links, missing })
+    Ok(Known { hardware, missing })
 }
 
 /// What a control group or the affinity leaves out.
@@ -151,12 +151,6 @@ fn restricted(all: &NodeHardware, left: &NodeHardware) -> Vec<String> {
         sentences.push(format!("memory domain {number} is left out by the control group"));
     }
     sentences
-}
-
-/// A line for each group of GPUs that NVLink joins.
-fn joined(text: &str) -> String {
-    let domains = nvidia_smi::nvlink_domains(text).into_iter();
-    domains.map(|numbers| format!("NVLink: GPUs {} of NVIDIA\n", ranges(&numbers, ","))).collect()
 }
 
 /// Output of the helper of NVIDIA.

@@ -1,7 +1,9 @@
 //! Generator of the files by which Linux tells of its hardware.
 
-use crate::device::{Device, DeviceKind, GpuMaker, PartKind, PciAddress, PciFacts};
-use crate::model::{CacheContent, CacheFacts, Group, GroupKind, Memory, MemoryKind, NodeHardware};
+use crate::device::{Device, DeviceKind, GpuMaker, LinkKind, PartKind, PciAddress, PciFacts};
+use crate::model::{
+    CacheContent, CacheFacts, Group, GroupKind, LinkedDevices, Memory, MemoryKind, NodeHardware,
+};
 use crate::processor_set::ProcessorSet;
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -23,6 +25,7 @@ pub fn write_tree(hardware: &NodeHardware, root: &Path) -> io::Result<()> {
     for device in &hardware.devices {
         tree.device(device)?;
     }
+    tree.links()?;
     if let Some(name) = &hardware.name {
         tree.file("sys/devices/virtual/dmi/id/product_name", name)?;
         tree.link("sys/class/dmi/id", "sys/devices/virtual/dmi/id")?;
@@ -74,7 +77,10 @@ impl Tree<'_> {
         set: &ProcessorSet,
     ) -> io::Result<()> {
         self.file(list, set)?;
-        self.file(mask, set.mask().replace("0x", ""))
+        // The kernel writes all digits.
+        let words = set.mask().replace("0x", "");
+        let words = words.split(',').map(|word| format!("{word:0>8}"));
+        self.file(mask, words.collect::<Vec<_>>().join(","))
     }
 
     fn processors(&self) -> io::Result<()> {
@@ -294,6 +300,43 @@ impl Tree<'_> {
         let node = device.memory.map_or("-1".into(), |number| number.to_string());
         self.file(path.join("numa_node"), node)?;
         self.link(Path::new("sys/bus/pci/devices").join(facts.address.to_string()), path)
+    }
+
+    /// Nodes of the compute driver of AMD, the processors first, with their links.
+    fn links(&self) -> io::Result<()> {
+        let is_xgmi = |link: &LinkedDevices<'_>| matches!(link.kind, LinkKind::Xgmi { .. });
+        let links: Vec<_> = self.hardware.device_links().filter(is_xgmi).collect();
+        if links.is_empty() {
+            return Ok(());
+        }
+        let nodes = Path::new("sys/class/kfd/kfd/topology/nodes");
+        self.file(nodes.join("0/properties"), "cpu_cores_count 1\nsimd_count 0")?;
+        let gpus: Vec<&PciFacts> =
+            self.hardware.gpus().filter_map(|gpu| gpu.pci.as_ref()).collect();
+        for (number, facts) in (1..).zip(&gpus) {
+            let PciAddress { domain, bus, slot, function } = facts.address;
+            let location = u32::from(bus) << 8 | u32::from(slot) << 3 | u32::from(function);
+            let node = nodes.join(number.to_string());
+            let text = format!("simd_count 440\nlocation_id {location}\ndomain {domain}");
+            self.file(node.join("properties"), text)?;
+            let to_processors = format!("type 2\nnode_from {number}\nnode_to 0\nweight 20");
+            self.file(node.join("io_links/0/properties"), to_processors)?;
+            let ends = links.iter().map(|link| (link, link.devices.map(|end| end.pci.as_ref())));
+            let mut at = 0;
+            for (link, [one, other]) in ends {
+                let peer = match (one == Some(*facts), other == Some(*facts)) {
+                    (true, _) => other,
+                    (_, true) => one,
+                    _ => continue,
+                };
+                let peer = gpus.iter().position(|gpu| Some(*gpu) == peer).unwrap_or_default() + 1;
+                let LinkKind::Xgmi { weight } = link.kind else { continue };
+                at += 1;
+                let text = format!("type 11\nnode_from {number}\nnode_to {peer}\nweight {weight}");
+                self.file(node.join(format!("io_links/{at}/properties")), text)?;
+            }
+        }
+        Ok(())
     }
 
     fn gpu_number(&self, address: PciAddress) -> usize {

@@ -4,13 +4,12 @@
 //! objects say is checked against each other. An object may name no processor that the object around it
 //! lacks, and siblings share none.
 
-mod distances;
+mod links;
 mod read;
 #[cfg(test)]
 mod tests;
 mod write;
 
-pub use distances::{DeviceDistance, Distances};
 use std::fmt;
 
 /// Version of the XML: hwloc 2 reads both, hwloc 1 its own only.
@@ -103,6 +102,8 @@ pub mod limits {
     pub const DEVICES_MAX: usize = 16_384;
     /// Names of devices.
     pub const NAMES_MAX: usize = 65_536;
+    /// Devices in a matrix of links.
+    pub const LINKED_MAX: usize = 1024;
     /// Kinds of cores, each of which is compared with each core.
     pub const KINDS_MAX: usize = 64;
     /// Bytes of a name of a device.

@@ -1,9 +1,10 @@
 //! Reader of the XML.
 
+use super::links::MatrixKind;
 use super::{HwlocError, HwlocReason, ObjectLabel, limits};
 use crate::device::{
-    Device, DeviceKind, DevicePart, Fabric, GpuMaker, NamedAddress, NetworkAddress, PartKind,
-    PciAddress, PciFacts,
+    Device, DeviceKind, DeviceLink, DevicePart, Fabric, GpuMaker, NamedAddress, NetworkAddress,
+    OsKind, PartKind, PciAddress, PciFacts,
 };
 use crate::model::{
     CacheContent, CacheFacts, CoreFacts, Group, GroupKind, Memory, MemoryKind, NodeHardware,
@@ -12,7 +13,7 @@ use crate::processor_set::ProcessorSet;
 use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 impl NodeHardware {
     /// Reads XML of hwloc 1 or 2, as `lstopo` writes it. Processors that may not be used, as the file says,
@@ -61,6 +62,9 @@ pub(super) struct Document {
     hardware: NodeHardware,
     /// Kinds of cores, in the order of the file.
     kinds: Vec<CoreKind>,
+    /// Addresses of devices on the PCI bus, by the numbers of their objects.
+    on_bus: HashMap<u64, PciAddress>,
+    matrices: Vec<Matrix>,
 }
 
 /// What the machine says of itself.
@@ -89,9 +93,22 @@ struct CoreSpeed {
     capacity: Option<u64>,
 }
 
+/// Values between devices, with a row and a column for each.
+struct Matrix {
+    kind: MatrixKind,
+    /// Objects by number.
+    objects: Vec<u64>,
+    values: Vec<u64>,
+}
+
 /// An open element.
 enum Element {
     Topology,
+    Matrix(Matrix),
+    /// Numbers of the objects of a matrix, or its values.
+    Numbers {
+        are_values: bool,
+    },
     Object(Box<Object>),
     Kind(CoreKind),
     Other,
@@ -107,6 +124,8 @@ struct Object {
     /// Processors of the objects inside it that have been read.
     taken: ProcessorSet,
     number: Option<u32>,
+    /// Number of the object in the file.
+    global_index: Option<u64>,
     bytes: Option<u64>,
     infos: BTreeMap<&'static str, String>,
     /// Devices of the system inside it.
@@ -132,7 +151,9 @@ enum ObjectKind {
 /// A device by the name that the system, or a library, has for it.
 #[derive(Clone, Default)]
 struct OsDevice {
-    kind: u32,
+    kind: Option<OsKind>,
+    /// Number of the object in the file.
+    global_index: Option<u64>,
     name: String,
     subtype: String,
     uuid: Option<String>,
@@ -159,7 +180,8 @@ impl Document {
                 Event::GeneralRef(_) => return Err(syntax(at, &"an entity between elements")),
                 Event::Eof if !self.open.is_empty() => return Err(syntax(at, &"it ends early")),
                 Event::Eof => return self.finish(at),
-                Event::Text(_) | Event::CData(_) | Event::Comment(_) => (),
+                Event::Text(text) => self.text(at, &text)?,
+                Event::CData(_) | Event::Comment(_) => (),
                 Event::Decl(_) | Event::PI(_) | Event::DocType(_) => (),
             }
         }
@@ -198,9 +220,41 @@ impl Document {
                 let speed = CoreSpeed { efficiency, ..CoreSpeed::default() };
                 Element::Kind(CoreKind { processors, speed })
             }
+            ("distances2", Some(Element::Topology)) => {
+                let kind = attributes.text("name").and_then(MatrixKind::of_name);
+                match kind.filter(|_| attributes.text("indexing") == Some("gp")) {
+                    Some(kind) => {
+                        Element::Matrix(Matrix { kind, objects: Vec::new(), values: Vec::new() })
+                    }
+                    None => Element::Other,
+                }
+            }
+            ("indexes", Some(Element::Matrix(_))) => Element::Numbers { are_values: false },
+            ("u64values", Some(Element::Matrix(_))) => Element::Numbers { are_values: true },
             _ => Element::Other,
         };
         self.open.push(element);
+        Ok(())
+    }
+
+    /// Reads numbers of a matrix; there is no other text.
+    fn text(&mut self, at: usize, text: &str) -> Result<(), Fault> {
+        let [.., Element::Matrix(matrix), Element::Numbers { are_values }] = &mut self.open[..]
+        else {
+            return Ok(());
+        };
+        let (numbers, most) = match are_values {
+            true => (&mut matrix.values, limits::LINKED_MAX * limits::LINKED_MAX),
+            false => (&mut matrix.objects, limits::LINKED_MAX),
+        };
+        for word in text.split_ascii_whitespace() {
+            if numbers.len() >= most {
+                let what = "devices in a matrix of links";
+                return Err(fault(at, None, too_many(what, limits::LINKED_MAX)));
+            }
+            let number = word.parse().map_err(|_| syntax(at, &"a matrix has another text"))?;
+            numbers.push(number);
+        }
         Ok(())
     }
 
@@ -255,6 +309,7 @@ impl Document {
             processors,
             taken: ProcessorSet::default(),
             number,
+            global_index: attributes.number("gp_index"),
             bytes: attributes.number("local_memory"),
             infos: BTreeMap::new(),
             devices: Vec::new(),
@@ -385,6 +440,13 @@ impl Document {
                 self.kinds.push(kind);
                 Ok(())
             }
+            Some(Element::Matrix(matrix)) => {
+                // Each kind has one.
+                if !self.matrices.iter().any(|other| other.kind == matrix.kind) {
+                    self.matrices.push(matrix);
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -442,6 +504,7 @@ impl Document {
                 }
                 device.uuid = uuid;
                 device.address = address;
+                device.global_index = object.global_index;
                 if let Some(of_version_1) = object.infos.get("Type") {
                     device.subtype.clone_from(of_version_1);
                 }
@@ -470,6 +533,9 @@ impl Document {
                 }
             }
             ObjectKind::Pci(facts) => {
+                let names = object.devices.iter().map(|device| device.global_index);
+                let objects = names.chain([object.global_index]).flatten();
+                self.on_bus.extend(objects.map(|number| (number, facts.address)));
                 self.device(object.at, Some(facts), uuid, object.devices)?;
             }
             ObjectKind::Processor => (),
@@ -557,6 +623,7 @@ impl Document {
             hardware.memories.retain(|memory| allowed.contains(&memory.number));
         }
         self.set_efficiencies(&mut hardware);
+        hardware.links = self.links();
         let processors = hardware.processors.clone();
         let allowed = machine.allowed.map_or(processors.clone(), |set| set.and(&processors));
         let hardware = hardware.restricted(&allowed).in_order();
@@ -564,6 +631,22 @@ impl Document {
             true => Err(fault(at, None, HwlocReason::NoProcessors)),
             false => Ok(hardware),
         }
+    }
+
+    /// Links by the matrices.
+    fn links(&self) -> Vec<DeviceLink> {
+        let mut links = Vec::new();
+        for Matrix { kind, objects, values } in &self.matrices {
+            for (row, one) in values.chunks(objects.len().max(1)).zip(objects) {
+                for (value, other) in row.iter().zip(objects) {
+                    let ends = [one, other].map(|object| self.on_bus.get(object).copied());
+                    let [Some(one), Some(other)] = ends else { continue };
+                    let link = kind.link(*value).filter(|_| one < other);
+                    links.extend(link.map(|kind| DeviceLink::new(one, other, kind)));
+                }
+            }
+        }
+        links
     }
 
     fn set_efficiencies(&self, hardware: &mut NodeHardware) {
@@ -612,15 +695,17 @@ impl Object {
 impl OsDevice {
     /// Place among the names of a device: the one by which verbs know a card is the most telling.
     fn rank(&self) -> bool {
-        self.kind != VERBS
+        self.kind != Some(OsKind::Verbs)
     }
 
     /// Kind of a device without a place on the PCI bus.
     fn kind_alone(&self) -> Option<DeviceKind> {
-        match self.kind {
-            BLOCK => Some(DeviceKind::Storage),
-            NETWORK | VERBS => Some(DeviceKind::Network(Fabric::of_names([self.name.as_str()]))),
-            GPU | COPROCESSOR => {
+        match self.kind? {
+            OsKind::Block => Some(DeviceKind::Storage),
+            OsKind::Link | OsKind::Verbs => {
+                Some(DeviceKind::Network(Fabric::of_names([self.name.as_str()])))
+            }
+            OsKind::Gpu | OsKind::Coprocessor => {
                 let maker = match self.subtype.as_str() {
                     "CUDA" | "NVML" => GpuMaker::Nvidia,
                     "RSMI" => GpuMaker::Amd,
@@ -629,7 +714,6 @@ impl OsDevice {
                 };
                 Some(DeviceKind::Gpu(maker))
             }
-            _ => None,
         }
     }
 
@@ -710,10 +794,9 @@ impl<'a> Attributes<'a> {
             }
             "PCIDev" => ObjectKind::Pci(self.pci().map_err(missing)?),
             "OSDev" => ObjectKind::OsDevice(OsDevice {
-                kind: self
-                    .number("osdev_type")
-                    .and_then(|kind| u32::try_from(kind).ok())
-                    .ok_or_else(|| missing("osdev_type"))?,
+                kind: OsKind::of_number(
+                    self.number("osdev_type").ok_or_else(|| missing("osdev_type"))?,
+                ),
                 name: self.text("name").unwrap_or_default().to_owned(),
                 subtype: self.text("subtype").unwrap_or_default().to_owned(),
                 ..OsDevice::default()
@@ -796,13 +879,6 @@ fn shown(text: &str) -> String {
 fn plain(text: &str) -> String {
     text.chars().filter(|one| !one.is_control()).take(NAME_CHARS).collect()
 }
-
-/// Types of devices of the system.
-pub(super) const BLOCK: u32 = 0;
-pub(super) const GPU: u32 = 1;
-pub(super) const NETWORK: u32 = 2;
-pub(super) const VERBS: u32 = 3;
-pub(super) const COPROCESSOR: u32 = 5;
 
 /// Parts of devices, which hwloc does not list but for tiles: they are devices inside the device, named
 /// `PART.NUMBER`, of these subtypes.

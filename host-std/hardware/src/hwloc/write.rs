@@ -1,13 +1,14 @@
 //! Writer of the XML.
 
 use super::HwlocVersion;
-use super::read::{BLOCK, COPROCESSOR, GPU, NETWORK, PARTS, VERBS};
-use crate::device::{Device, DeviceKind, GpuMaker, NetworkAddress, PciAddress};
+use super::links::MatrixKind;
+use super::read::PARTS;
+use crate::device::{Device, DeviceKind, GpuMaker, NetworkAddress, OsKind, PciAddress};
 use crate::model::{CacheContent, CacheFacts, Group, GroupKind, Memory, MemoryKind, NodeHardware};
 use crate::processor_set::ProcessorSet;
+use crate::tree::{MemoryObjects, Region, RegionKind};
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 use quick_xml::writer::Writer;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -18,73 +19,10 @@ impl NodeHardware {
     pub fn hwloc(&self, version: HwlocVersion) -> String {
         let hardware = &self.restricted(&self.processors).in_order();
         let xml = Writer::new_with_indent(Vec::new(), b' ', 2);
-        let mut document = Document { xml, version, hardware, objects: 0 };
+        let mut document = Document { xml, version, hardware, objects: 0, on_bus: BTreeMap::new() };
         // Memory takes every byte.
         let _ = document.write();
         String::from_utf8(document.xml.into_inner()).unwrap_or_default()
-    }
-}
-
-/// An object with processors, and what is inside.
-pub(super) struct Region<'a> {
-    kind: RegionKind<'a>,
-    pub(super) processors: ProcessorSet,
-    pub(super) inside: Vec<Region<'a>>,
-    /// Domains that are near these processors, unless they are regions themselves.
-    memories: Vec<&'a Memory>,
-    devices: Vec<&'a Device>,
-}
-
-enum RegionKind<'a> {
-    Machine,
-    /// Processors that only memory or devices have in common.
-    Unnamed,
-    /// A domain between the machine and its processors, in version 1.
-    Memory(&'a Memory),
-    Group(&'a Group),
-    Processor(u32),
-}
-
-impl<'a> Region<'a> {
-    fn new(kind: RegionKind<'a>, processors: ProcessorSet) -> Self {
-        Self { kind, processors, inside: Vec::new(), memories: Vec::new(), devices: Vec::new() }
-    }
-
-    /// The tree of a machine in XML of version 2.
-    pub(super) fn machine(hardware: &'a NodeHardware) -> Self {
-        let xml = Writer::new(Vec::new());
-        Document { xml, version: HwlocVersion::V2, hardware, objects: 0 }.machine()
-    }
-
-    /// Puts a region into the innermost one around it, unless it crosses another one.
-    fn insert(&mut self, region: Region<'a>) {
-        let around = |inner: &&mut Region<'a>| region.processors.is_subset(&inner.processors);
-        if let Some(inner) = self.inside.iter_mut().find(around) {
-            return inner.insert(region);
-        }
-        if !self.inside.iter().any(|inner| inner.processors.meets(&region.processors)) {
-            self.inside.push(region);
-        }
-    }
-
-    /// Sorts what is inside by its first processors.
-    fn sort(&mut self) {
-        self.inside.sort_by_key(|inner| inner.processors.first().copied());
-        for inner in &mut self.inside {
-            inner.sort();
-        }
-    }
-
-    /// The outermost region of exactly these processors, else the innermost one that has them all.
-    fn around(&mut self, processors: &ProcessorSet) -> &mut Region<'a> {
-        if self.processors == *processors {
-            return self;
-        }
-        let inner = self.inside.iter().position(|inner| processors.is_subset(&inner.processors));
-        match inner {
-            Some(inner) => self.inside[inner].around(processors),
-            None => self,
-        }
     }
 }
 
@@ -93,6 +31,8 @@ struct Document<'a> {
     version: HwlocVersion,
     hardware: &'a NodeHardware,
     objects: u64,
+    /// Objects of functions on the PCI bus, by number.
+    on_bus: BTreeMap<PciAddress, u64>,
 }
 
 type Attributes = Vec<(&'static str, String)>;
@@ -107,8 +47,17 @@ impl<'a> Document<'a> {
         let doctype = format!("topology SYSTEM \"{dtd}\"");
         self.xml.write_event(Event::DocType(BytesText::from_escaped(doctype)))?;
         self.element("topology", version, |document| {
-            let machine = document.machine();
+            let objects = match document.version {
+                HwlocVersion::V1 => MemoryObjects::Between,
+                HwlocVersion::V2 => MemoryObjects::Beside,
+            };
+            let machine = Region::machine(document.hardware, objects);
             document.region(&machine)?;
+            if document.version == HwlocVersion::V1 {
+                return Ok(());
+            }
+            document.links(MatrixKind::NvLink)?;
+            document.links(MatrixKind::Xgmi)?;
             document.kinds()
         })
     }
@@ -144,65 +93,6 @@ impl<'a> Document<'a> {
 
     fn info(&mut self, name: &str, value: &str) -> io::Result<()> {
         self.element("info", vec![("name", name.into()), ("value", value.into())], |_| Ok(()))
-    }
-
-    /// The tree of regions.
-    fn machine(&self) -> Region<'a> {
-        let hardware = self.hardware;
-        let mut machine = Region::new(RegionKind::Machine, hardware.processors.clone());
-        let is_region = |memory: &Memory| {
-            let is_owner = hardware.own_processors(memory) == memory.near;
-            self.version == HwlocVersion::V1 && is_owner && !memory.near.is_empty()
-        };
-        let groups = hardware.groups.iter();
-        let mut regions: Vec<Region<'a>> = groups
-            .map(|group| Region::new(RegionKind::Group(group), group.processors.clone()))
-            .collect();
-        let (in_tree, beside): (Vec<&Memory>, Vec<&Memory>) =
-            hardware.memories.iter().partition(|memory| is_region(memory));
-        for memory in &in_tree {
-            regions.push(Region::new(RegionKind::Memory(memory), memory.near.clone()));
-        }
-        let nears = beside.iter().map(|memory| (&memory.near, self.version == HwlocVersion::V1));
-        let nears = nears.chain(hardware.devices.iter().map(|device| (&device.near, false)));
-        for (near, is_around_memory) in nears {
-            let is_new = regions.iter().all(|region| match region.kind {
-                // What is near the processors of a domain as well must be beside the domain.
-                RegionKind::Memory(_) | RegionKind::Group(_) if is_around_memory => true,
-                _ => region.processors != *near,
-            });
-            if is_new && !near.is_empty() && *near != machine.processors {
-                regions.push(Region::new(RegionKind::Unnamed, near.clone()));
-            }
-        }
-        regions.sort_by_key(|region| {
-            let rank = match region.kind {
-                RegionKind::Machine | RegionKind::Unnamed => 0,
-                RegionKind::Memory(_) => 1,
-                // The order of the model is kept.
-                RegionKind::Group(_) | RegionKind::Processor(_) => 2,
-            };
-            (Reverse(region.processors.len()), rank)
-        });
-        let processors = hardware.processors.iter().map(|processor| {
-            let alone = ProcessorSet::from_iter([*processor]);
-            Region::new(RegionKind::Processor(*processor), alone)
-        });
-        for region in regions.into_iter().chain(processors) {
-            machine.insert(region);
-        }
-        machine.sort();
-        for memory in beside {
-            machine.around(&memory.near).memories.push(memory);
-        }
-        for device in &hardware.devices {
-            let near = match device.near.is_empty() {
-                true => &hardware.processors,
-                false => &device.near,
-            };
-            machine.around(near).devices.push(device);
-        }
-        machine
     }
 
     fn region(&mut self, region: &Region<'a>) -> io::Result<()> {
@@ -389,7 +279,10 @@ impl<'a> Document<'a> {
                 ),
                 ("pci_link_speed", "0.000000".into()),
             ];
-            self.object("PCIDev", attributes, |document| document.os_devices(device))?;
+            self.object("PCIDev", attributes, |document| {
+                document.on_bus.insert(pci.address, document.objects);
+                document.os_devices(device)
+            })?;
         }
         for (bridge, below) in inner {
             let attributes = vec![
@@ -414,7 +307,7 @@ impl<'a> Document<'a> {
             return self.facts(device, "part");
         };
         for (at, name) in [first].into_iter().chain(others).enumerate() {
-            let kind = os_device_kind(device.kind, name);
+            let kind = device.os_kind(name).number();
             let attributes = vec![("name", name.clone()), ("osdev_type", kind.to_string())];
             self.object("OSDev", attributes, |document| {
                 document.address(device, name)?;
@@ -453,7 +346,8 @@ impl<'a> Document<'a> {
             let subtypes = PARTS.iter().filter(|(_, kind)| *kind == part.kind);
             let subtype: &str = subtypes.map(|(subtype, _)| *subtype).next().unwrap_or_default();
             let name = format!("{name}.{}", part.number);
-            let mut attributes = vec![("name", name), ("osdev_type", GPU.to_string())];
+            let mut attributes =
+                vec![("name", name), ("osdev_type", OsKind::Gpu.number().to_string())];
             if self.version == HwlocVersion::V2 {
                 attributes.push(("subtype", subtype.into()));
             }
@@ -467,6 +361,46 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
+    /// Writes the links of a kind as a matrix of the devices that have some. hwloc 1 knows none.
+    fn links(&mut self, kind: MatrixKind) -> io::Result<()> {
+        let links = self.hardware.links.iter();
+        let values = links.filter_map(|link| Some((link.ends, kind.value(link.kind)?)));
+        let values: BTreeMap<[PciAddress; 2], u64> = values.collect();
+        let mut ends: Vec<PciAddress> = values.keys().copied().flatten().collect();
+        ends.sort_unstable();
+        ends.dedup();
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let indexes = ends.iter().filter_map(|end| self.on_bus.get(end).copied()).collect();
+        let value = |one: &PciAddress, other: &PciAddress| {
+            let pair = [*one.min(other), *one.max(other)];
+            values.get(&pair).copied().unwrap_or(0)
+        };
+        let cells = ends.iter().flat_map(|one| ends.iter().map(move |other| value(one, other)));
+        let cells: Vec<u64> = cells.collect();
+        let attributes = vec![
+            ("type", "PCIDev".into()),
+            ("nbobjs", ends.len().to_string()),
+            ("kind", kind.number().to_string()),
+            ("name", kind.name().into()),
+            ("indexing", "gp".into()),
+        ];
+        self.element("distances2", attributes, |document| {
+            document.numbers("indexes", indexes)?;
+            document.numbers("u64values", cells)
+        })
+    }
+
+    /// Writes numbers, and the length of their text.
+    fn numbers(&mut self, name: &'static str, numbers: Vec<u64>) -> io::Result<()> {
+        let text: String = numbers.iter().map(|number| format!("{number} ")).collect();
+        let length = vec![("length", text.len().to_string())];
+        self.element(name, length, |document| {
+            document.xml.write_event(Event::Text(BytesText::from_escaped(text)))
+        })
+    }
+
     /// Kinds of cores, which hwloc 1 does not know.
     fn kinds(&mut self) -> io::Result<()> {
         let mut kinds: BTreeMap<u8, ProcessorSet> = BTreeMap::new();
@@ -475,7 +409,7 @@ impl<'a> Document<'a> {
                 kinds.entry(facts.efficiency).or_default().extend(&group.processors);
             }
         }
-        if self.version == HwlocVersion::V1 || kinds.len() < 2 {
+        if kinds.len() < 2 {
             return Ok(());
         }
         for (efficiency, processors) in kinds {
@@ -496,18 +430,4 @@ fn buses(devices: &[&Device], bridges: usize, first: Option<u8>) -> String {
     let numbers = || addresses.iter().map(|address| address.bus).chain(first);
     let [first, last] = [numbers().min(), numbers().max()].map(Option::unwrap_or_default);
     format!("{domain:04x}:[{first:02x}-{last:02x}]")
-}
-
-/// Type of the device of the system that has a name.
-fn os_device_kind(kind: DeviceKind, name: &str) -> u32 {
-    const OF_VERBS: [&str; 7] = ["cxi", "mlx4_", "mlx5_", "hfi1_", "rdmap", "irdma", "bnxt_re"];
-    const OF_LIBRARIES: [&str; 4] = ["cuda", "opencl", "ze", "hip"];
-    let has_prefix = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    match kind {
-        DeviceKind::Storage => BLOCK,
-        DeviceKind::Network(_) if has_prefix(&OF_VERBS) => VERBS,
-        DeviceKind::Network(_) => NETWORK,
-        DeviceKind::Gpu(_) if has_prefix(&OF_LIBRARIES) => COPROCESSOR,
-        DeviceKind::Gpu(_) => GPU,
-    }
 }

@@ -1,7 +1,10 @@
 //! What drivers say about their GPUs beside the PCI bus: numbers of device files, UUIDs and partitions.
 
 use super::{SystemFiles, number_behind};
-use crate::device::{Device, DeviceKind, DevicePart, GpuMaker, PartKind, PciAddress};
+use crate::device::{
+    Device, DeviceKind, DeviceLink, DevicePart, GpuMaker, LinkKind, PartKind, PciAddress,
+};
+use std::collections::BTreeMap;
 
 /// Adds the facts of the drivers of NVIDIA and AMD.
 pub(super) fn add_facts(files: &SystemFiles<'_>, devices: &mut [Device]) {
@@ -27,8 +30,7 @@ pub(super) fn add_facts(files: &SystemFiles<'_>, devices: &mut [Device]) {
                 files.text(&path).and_then(|id| amd_uuid(u64::from_str_radix(&id, 16).ok()?));
         }
         for name in files.names(KFD) {
-            let text = files.text(&format!("{KFD}/{name}/properties")).unwrap_or_default();
-            if let Some(node) = KfdNode::of(&text) {
+            if let Some(node) = KfdNode::read(files, &name) {
                 node.add_to(devices);
             }
         }
@@ -36,6 +38,31 @@ pub(super) fn add_facts(files: &SystemFiles<'_>, devices: &mut [Device]) {
             device.parts.retain(|part| part.kind != PartKind::Partition);
         }
     }
+}
+
+/// Links by xGMI between GPUs of AMD, which partitions of a GPU share.
+pub(super) fn links(files: &SystemFiles<'_>) -> Vec<DeviceLink> {
+    let names = files.names(KFD);
+    let gpus = names.iter().filter_map(|name| {
+        let number = name.parse::<u64>().ok()?;
+        Some((number, KfdNode::read(files, name)?.address()))
+    });
+    let gpus: BTreeMap<u64, PciAddress> = gpus.collect();
+    let mut links = Vec::new();
+    for (number, address) in &gpus {
+        for link in files.names(&format!("{KFD}/{number}/io_links")) {
+            let text = files.text(&format!("{KFD}/{number}/io_links/{link}/properties"));
+            let properties = Properties(text.unwrap_or_default());
+            let to = properties.number("node_to").and_then(|to| gpus.get(&to));
+            let (Some(XGMI), Some(to)) = (properties.number("type"), to) else { continue };
+            let weight = properties.number("weight").and_then(|one| u32::try_from(one).ok());
+            let kind = LinkKind::Xgmi { weight: weight.unwrap_or(0) };
+            if to != address {
+                links.push(DeviceLink::new(*address, *to, kind));
+            }
+        }
+    }
+    links
 }
 
 fn at(devices: &mut [Device], address: PciAddress) -> Option<&mut Device> {
@@ -85,23 +112,36 @@ struct KfdNode {
     unique_id: u64,
 }
 
+/// Text of a file `properties`: lines with a name and a number.
+struct Properties(String);
+
+impl Properties {
+    fn number(&self, wanted: &str) -> Option<u64> {
+        let mut pairs = self.0.lines().filter_map(|line| line.split_once(' '));
+        pairs.find(|(name, _)| *name == wanted)?.1.trim().parse().ok()
+    }
+}
+
 impl KfdNode {
-    /// Reads a file `properties`: lines with a name and a number. `None` for processors.
-    fn of(text: &str) -> Option<Self> {
-        let number = |wanted: &str| {
-            let mut pairs = text.lines().filter_map(|line| line.split_once(' '));
-            pairs.find(|(name, _)| *name == wanted)?.1.trim().parse::<u64>().ok()
-        };
-        number("simd_count").filter(|simds| *simds > 0)?;
+    /// Reads a node. `None` for processors.
+    fn read(files: &SystemFiles<'_>, name: &str) -> Option<Self> {
+        let properties = Properties(files.text(&format!("{KFD}/{name}/properties"))?);
+        properties.number("simd_count").filter(|simds| *simds > 0)?;
         // Bits 3 to 15 are slot and bus. The number of a partition is in the bits of the function, or above
         // bit 27: it depends on the version of the driver.
-        let location = number("location_id")?;
+        let location = properties.number("location_id")?;
+        let domain = properties.number("domain").and_then(|domain| u32::try_from(domain).ok());
         Some(Self {
-            domain: number("domain").and_then(|domain| u32::try_from(domain).ok()).unwrap_or(0),
+            domain: domain.unwrap_or(0),
             bus: u8::try_from(location >> 8 & 0xff).ok()?,
             slot: u8::try_from(location >> 3 & 0x1f).ok()?,
-            unique_id: number("unique_id").unwrap_or(0),
+            unique_id: properties.number("unique_id").unwrap_or(0),
         })
+    }
+
+    /// Address of the GPU, whose function is the first one.
+    const fn address(&self) -> PciAddress {
+        PciAddress { domain: self.domain, bus: self.bus, slot: self.slot, function: 0 }
     }
 
     fn add_to(&self, devices: &mut [Device]) {
@@ -127,4 +167,6 @@ fn amd_uuid(unique_id: u64) -> Option<String> {
 
 const NVIDIA: &str = "proc/driver/nvidia/gpus";
 const CAPABILITIES: &str = "proc/driver/nvidia/capabilities";
+/// Type of a link, as in the kernel's `CRAT_IOLINK_TYPE_XGMI`.
+const XGMI: u64 = 11;
 const KFD: &str = "sys/class/kfd/kfd/topology/nodes";

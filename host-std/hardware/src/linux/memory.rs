@@ -10,17 +10,23 @@ use super::{SystemFiles, number_behind};
 use crate::model::{Memory, MemoryKind};
 use crate::processor_set::ProcessorSet;
 
-/// Reads the domains of a machine with these processors. A machine that lists none has none here.
-pub(super) fn read(files: &SystemFiles<'_>, processors: &ProcessorSet) -> Vec<Memory> {
+/// Reads the domains with those of `processors` in them. A machine that lists none has none here.
+pub(super) fn domains(files: &SystemFiles<'_>, processors: &ProcessorSet) -> Vec<Memory> {
     let numbers = files.set(&format!("{NODE}/online")).unwrap_or_default();
     let read = |number: &u32| {
-        let directory = format!("{NODE}/node{number}");
-        let near = files.set(&format!("{directory}/cpulist"))?.and(processors);
-        let bytes = files.text(&format!("{directory}/meminfo"));
-        let bytes = bytes.and_then(|text| memory_total(&text));
-        Some(Memory { number: *number, near, bytes, kind: MemoryKind::Main })
+        let near = files.set(&format!("{NODE}/node{number}/cpulist"))?.and(processors);
+        Some(Memory { number: *number, near, bytes: None, kind: MemoryKind::Main })
     };
-    let mut all: Vec<Memory> = numbers.range(..DOMAINS_MAX).filter_map(read).collect();
+    numbers.range(..DOMAINS_MAX).filter_map(read).collect()
+}
+
+/// Reads the domains, their sizes, and what memory without processors is near.
+pub(super) fn read(files: &SystemFiles<'_>, processors: &ProcessorSet) -> Vec<Memory> {
+    let mut all = domains(files, processors);
+    for memory in &mut all {
+        let text = files.text(&format!("{NODE}/node{}/meminfo", memory.number));
+        memory.bytes = text.and_then(|text| memory_total(&text));
+    }
     let main: Vec<Memory> = all.iter().filter(|memory| !memory.near.is_empty()).cloned().collect();
     if main.is_empty() || main.len() == all.len() {
         return all;

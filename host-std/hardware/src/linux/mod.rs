@@ -12,7 +12,7 @@ mod processors;
 pub use access::{Allowed, LeftOut};
 pub use memory::memory_total;
 
-use crate::model::NodeHardware;
+use crate::model::{Memory, NodeHardware};
 use crate::processor_set::ProcessorSet;
 use pmi_host_base::system_file;
 use std::fs;
@@ -27,12 +27,14 @@ pub struct Wanted {
     pub numbers: bool,
     /// Name of the machine, and kinds of cores: a file more for each core on machines that tell of them.
     pub kinds: bool,
-    /// Caches: mostly 16 files for each core, or 20 with those of instructions.
+    /// Caches: mostly 20 files for a core of each kind in each package, and two for each cache of some cores.
     pub caches: Caches,
-    /// Memory domains: two files for each.
-    pub memory: bool,
+    /// Memory domains.
+    pub memory: Memories,
     /// Devices: a file for each function on the PCI bus, and five to ten for those that are devices.
     pub devices: bool,
+    /// Links between the devices: a file for each pair of GPUs of AMD.
+    pub links: bool,
 }
 
 /// Caches that are wanted.
@@ -47,14 +49,38 @@ pub enum Caches {
     All,
 }
 
+/// Facts about memory domains that are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Memories {
+    /// None.
+    #[default]
+    None,
+    /// Processors in them, a file for each: those without processors are near none, and all are of one kind.
+    Processors,
+    /// Sizes and kinds, too: a file more for each, and some for those without processors.
+    All,
+}
+
 impl Wanted {
     /// Everything.
-    pub const ALL: Self =
-        Self { numbers: true, kinds: true, caches: Caches::All, memory: true, devices: true };
+    pub const ALL: Self = Self {
+        numbers: true,
+        kinds: true,
+        caches: Caches::All,
+        memory: Memories::All,
+        devices: true,
+        links: true,
+    };
 
     /// What hwloc lists by default, without devices.
-    pub const HWLOC: Self =
-        Self { numbers: true, kinds: false, caches: Caches::Data, memory: true, devices: false };
+    pub const HWLOC: Self = Self {
+        numbers: true,
+        kinds: false,
+        caches: Caches::Data,
+        memory: Memories::All,
+        devices: false,
+        links: false,
+    };
 }
 
 /// The system names no processors.
@@ -76,20 +102,65 @@ impl NodeHardware {
     ///
     /// [`NoProcessors`] if the system lists none. Everything else that is missing is absent.
     pub fn of_linux(root: &Path, wanted: Wanted) -> Result<Self, NoProcessors> {
-        let files = SystemFiles { root };
-        let mut all = processors::read(&files, wanted)?;
-        if wanted.memory {
-            all.memories = memory::read(&files, &all.processors);
-        }
-        if wanted.kinds {
-            all.name =
-                NAMES.iter().find_map(|file| files.text(file)).filter(|name| !name.is_empty());
-        }
-        if wanted.devices {
-            all.devices = devices::read(&files, &all.processors);
-        }
-        Ok(all.in_order())
+        Ok(LinuxMachine::open(root)?.hardware(wanted))
     }
+}
+
+/// A machine by its files, of which only the list of processors has been read.
+pub struct LinuxMachine<'a> {
+    files: SystemFiles<'a>,
+    processors: ProcessorSet,
+}
+
+impl<'a> LinuxMachine<'a> {
+    /// Reads which processors of the machine with the files below `root` are switched on.
+    ///
+    /// # Errors
+    ///
+    /// [`NoProcessors`] if the system lists none.
+    pub fn open(root: &'a Path) -> Result<Self, NoProcessors> {
+        let files = SystemFiles { root };
+        let processors = processors::online(&files)?;
+        Ok(Self { files, processors })
+    }
+
+    /// Processors that are switched on.
+    pub const fn processors(&self) -> &ProcessorSet {
+        &self.processors
+    }
+
+    /// Reads the hardware.
+    #[must_use]
+    pub fn hardware(self, wanted: Wanted) -> NodeHardware {
+        let Self { files, processors } = self;
+        let memories = match wanted.memory {
+            Memories::None => Vec::new(),
+            Memories::Processors => memory::domains(&files, &processors),
+            Memories::All => memory::read(&files, &processors),
+        };
+        let name = || NAMES.iter().find_map(|file| files.text(file)).filter(|one| !one.is_empty());
+        let all = NodeHardware {
+            name: wanted.kinds.then(name).flatten(),
+            groups: processors::read(&files, &processors, wanted),
+            memories,
+            devices: match wanted.devices {
+                true => devices::read(&files, &processors),
+                false => Vec::new(),
+            },
+            links: match wanted.links {
+                true => gpus::links(&files),
+                false => Vec::new(),
+            },
+            processors,
+        };
+        all.in_order()
+    }
+}
+
+/// Reads the memory domains below `root` with those of `processors` in them, and nothing else: they are those
+/// of [`Memories::Processors`].
+pub fn memory_domains(root: &Path, processors: &ProcessorSet) -> Vec<Memory> {
+    memory::domains(&SystemFiles { root }, processors)
 }
 
 /// Files of the system below a root. Paths have no `/` in front.
@@ -160,7 +231,7 @@ const NAMES_MAX: usize = 64 << 10;
 pub(crate) mod tests {
     use super::*;
     use crate::described::{machines, write_tree};
-    use crate::device::PartKind;
+    use crate::device::{LinkKind, PartKind};
     use std::os::unix::fs::symlink;
     use tempfile::TempDir;
 
@@ -193,8 +264,10 @@ pub(crate) mod tests {
         }
     }
 
-    /// Linux says neither UUIDs of MIG instances and tiles, nor partitions before their driver has started.
+    /// Linux says neither UUIDs of MIG instances and tiles, nor partitions before their driver has started,
+    /// nor what NVLink joins.
     fn as_linux_says(mut hardware: NodeHardware) -> NodeHardware {
+        hardware.links.retain(|link| matches!(link.kind, LinkKind::Xgmi { .. }));
         for device in &mut hardware.devices {
             device.parts.retain(|part| part.kind != PartKind::Partition);
             for part in &mut device.parts {

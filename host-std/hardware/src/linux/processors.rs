@@ -1,19 +1,25 @@
 //! Packages, dies, caches and cores, from `/sys/devices/system/cpu`.
 
 use super::{Caches, NoProcessors, SystemFiles, Wanted};
-use crate::model::{CacheContent, CacheFacts, CoreFacts, Group, GroupKind, NodeHardware};
+use crate::model::{CacheContent, CacheFacts, CoreFacts, Group, GroupKind};
 use crate::processor_set::ProcessorSet;
+use std::collections::BTreeMap;
 use std::io;
 
-/// Reads the processors that are switched on, and what they share.
-pub(super) fn read(files: &SystemFiles<'_>, wanted: Wanted) -> Result<NodeHardware, NoProcessors> {
+/// Reads which processors are switched on.
+pub(super) fn online(files: &SystemFiles<'_>) -> Result<ProcessorSet, NoProcessors> {
     let failed = |why| NoProcessors { file: files.root.join(ONLINE), why };
     let text = files.read(ONLINE).map_err(failed)?;
     let processors = ProcessorSet::of_list(&text).map_err(|why| failed(io::Error::other(why)))?;
     if processors.is_empty() {
         return Err(failed(io::Error::other("it is empty")));
     }
-    let mut sharing = Sharing { files, online: &processors, groups: Vec::new() };
+    Ok(processors)
+}
+
+/// Reads what the processors that are switched on share.
+pub(super) fn read(files: &SystemFiles<'_>, online: &ProcessorSet, wanted: Wanted) -> Vec<Group> {
+    let mut sharing = Sharing { files, online, groups: Vec::new() };
     sharing.read_units(PACKAGE);
     if wanted.numbers {
         sharing.read_units(DIE);
@@ -23,14 +29,17 @@ pub(super) fn read(files: &SystemFiles<'_>, wanted: Wanted) -> Result<NodeHardwa
     if wanted.numbers {
         sharing.read_numbers();
     }
-    if wanted.kinds {
-        sharing.read_kinds_of_cores();
-    }
+    let kinds = match wanted.kinds || wanted.caches != Caches::None {
+        true => sharing.kinds_of_cores(),
+        false => Vec::new(),
+    };
     if wanted.caches != Caches::None {
-        sharing.read_caches(wanted.caches == Caches::All);
+        sharing.read_caches(&kinds, wanted.caches == Caches::All);
     }
-    let groups = sharing.groups;
-    Ok(NodeHardware { processors, groups, ..NodeHardware::default() })
+    if wanted.kinds {
+        sharing.rank_cores(&kinds);
+    }
+    sharing.groups
 }
 
 /// A unit whose processors are listed at each of them.
@@ -105,9 +114,10 @@ impl Sharing<'_> {
         }
     }
 
-    /// Ranks the kinds of cores, if there are several: those of Intel by the names of their counters, others
-    /// by the capacity that the scheduler assigns to them.
-    fn read_kinds_of_cores(&mut self) {
+    /// Processors by the kind of their cores, those that save most energy first; none if all are of one kind
+    /// as far as the system says. Kinds of Intel are told by the names of their counters, others by the
+    /// capacity that the scheduler assigns to them.
+    fn kinds_of_cores(&self) -> Vec<ProcessorSet> {
         let counters = ["cpu_lowpower", "cpu_atom", "cpu_core"];
         let listed = |name: &&str| self.files.set(&format!("sys/devices/{name}/cpus"));
         let mut kinds: Vec<ProcessorSet> = counters.iter().filter_map(listed).collect();
@@ -115,6 +125,11 @@ impl Sharing<'_> {
         if kinds.is_empty() {
             kinds = self.by_capacity();
         }
+        kinds
+    }
+
+    /// Ranks the cores by their kinds.
+    fn rank_cores(&mut self, kinds: &[ProcessorSet]) {
         for group in &mut self.groups {
             if let GroupKind::Core(facts) = &mut group.kind {
                 let kind = kinds.iter().position(|kind| kind.meets(&group.processors));
@@ -141,35 +156,84 @@ impl Sharing<'_> {
         kinds.into_iter().map(|(_, kind)| kind).collect()
     }
 
-    /// Reads the caches of each core at its first thread: threads of a core share all of its caches.
-    fn read_caches(&mut self, has_instructions: bool) {
-        let cores = self.groups.iter().filter(|group| matches!(group.kind, GroupKind::Core(_)));
-        let mut firsts: Vec<u32> =
-            cores.filter_map(|group| group.processors.first().copied()).collect();
-        if firsts.is_empty() {
-            firsts = self.online.iter().copied().collect();
+    /// Reads the caches at the first thread of one core of each kind in each package: others of the kind have
+    /// the same ones. Where a cache is shared by several cores but not by the package, its processors and its
+    /// size are read for each. If processors are switched off, what is left of a cache has other shapes from
+    /// core to core, and all cores are read.
+    fn read_caches(&mut self, kinds: &[ProcessorSet], has_instructions: bool) {
+        let sets = |is_meant: fn(&GroupKind) -> bool| {
+            let meant = self.groups.iter().filter(|group| is_meant(&group.kind));
+            meant.map(|group| group.processors.clone()).collect::<Vec<_>>()
+        };
+        let packages = sets(|kind| *kind == GroupKind::Package);
+        let mut cores = sets(|kind| matches!(kind, GroupKind::Core(_)));
+        if cores.is_empty() {
+            cores = self.online.iter().map(|one| ProcessorSet::from_iter([*one])).collect();
         }
-        let mut caches: Vec<Group> = Vec::new();
-        for first in firsts {
-            for index in 0..CACHES_MAX {
-                let directory = format!("{CPU}/cpu{first}/cache/index{index}");
-                let Some(listed) = self.files.set(&format!("{directory}/shared_cpu_list")) else {
-                    break;
-                };
-                let processors = listed.and(self.online);
-                // It was read at its first processor.
-                let is_known = |cache: &Group| cache.processors == processors;
-                if processors.first() != Some(&first) && caches.iter().any(is_known) {
-                    continue;
-                }
-                let facts = self.cache_facts(&directory, has_instructions);
-                if let Some(facts) = facts.filter(|_| processors.contains(&first)) {
-                    let kind = GroupKind::Cache(facts);
-                    caches.push(Group { kind, number: None, processors });
+        let is_whole = self.files.set(PRESENT).is_some_and(|present| present == *self.online);
+        let mut known: BTreeMap<(Option<usize>, Option<usize>), Vec<CoreCache>> = BTreeMap::new();
+        let mut caches = CachesFound::default();
+        for core in cores {
+            let within = |sets: &[ProcessorSet]| sets.iter().position(|set| set.meets(&core));
+            let alike = (within(&packages), within(kinds));
+            match known.get(&alike).filter(|_| is_whole) {
+                Some(known) => self.add_caches_alike(&mut caches, &core, known),
+                None => {
+                    let package = alike.0.map(|package| &packages[package]);
+                    let found = self.read_caches_of(&mut caches, &core, package, has_instructions);
+                    known.insert(alike, found);
                 }
             }
         }
-        self.groups.append(&mut caches);
+        self.groups.append(&mut caches.groups);
+    }
+
+    /// Reads the caches of a core in a package.
+    fn read_caches_of(
+        &self,
+        caches: &mut CachesFound,
+        core: &ProcessorSet,
+        package: Option<&ProcessorSet>,
+        has_instructions: bool,
+    ) -> Vec<CoreCache> {
+        let Some(first) = core.first() else { return Vec::new() };
+        let mut found = Vec::new();
+        for index in 0..CACHES_MAX {
+            let directory = cache(*first, index);
+            let Some(listed) = self.files.set(&format!("{directory}/{SHARED}")) else { break };
+            let processors = listed.and(self.online);
+            if !processors.contains(first) {
+                continue;
+            }
+            let Some(facts) = self.cache_facts(&directory, has_instructions) else { continue };
+            let extent = match &processors {
+                all if all == core => Extent::Core,
+                all if Some(all) == package => Extent::Package,
+                _ => Extent::Some,
+            };
+            found.push(CoreCache { index, facts, extent });
+            caches.add(facts, processors);
+        }
+        found
+    }
+
+    /// Adds the caches of a core that has the same ones as another core in its package.
+    fn add_caches_alike(&self, caches: &mut CachesFound, core: &ProcessorSet, known: &[CoreCache]) {
+        let Some(first) = core.first() else { return };
+        for CoreCache { index, facts, extent } in known {
+            match extent {
+                Extent::Core => caches.add(*facts, core.clone()),
+                Extent::Some if !caches.have(*facts, *first) => {
+                    let directory = cache(*first, *index);
+                    let Some(listed) = self.files.set(&format!("{directory}/{SHARED}")) else {
+                        continue;
+                    };
+                    let facts = CacheFacts { bytes: self.cache_bytes(&directory), ..*facts };
+                    caches.add(facts, listed.and(self.online));
+                }
+                Extent::Some | Extent::Package => (),
+            }
+        }
     }
 
     /// Facts of a cache; one file for those of instructions that are not wanted.
@@ -181,16 +245,66 @@ impl Sharing<'_> {
             "Instruction" => CacheContent::Instructions,
             _ => CacheContent::Unified,
         };
-        let size = self.files.text(&format!("{directory}/size")).unwrap_or_default();
-        let kib = size.strip_suffix('K').and_then(|kib| kib.parse::<u64>().ok());
         Some(CacheFacts {
             level: self.files.number(&format!("{directory}/level"))?,
             content,
-            bytes: kib.and_then(|kib| kib.checked_mul(1024)).unwrap_or(0),
+            bytes: self.cache_bytes(directory),
             line_bytes: number("coherency_line_size"),
             ways: number("ways_of_associativity"),
         })
     }
+
+    fn cache_bytes(&self, directory: &str) -> u64 {
+        let size = self.files.text(&format!("{directory}/size")).unwrap_or_default();
+        let kib = size.strip_suffix('K').and_then(|kib| kib.parse::<u64>().ok());
+        kib.and_then(|kib| kib.checked_mul(1024)).unwrap_or(0)
+    }
+}
+
+/// Caches that have been read.
+#[derive(Default)]
+struct CachesFound {
+    groups: Vec<Group>,
+    /// Processors of the caches of a level and content.
+    taken: BTreeMap<(u8, CacheContent), ProcessorSet>,
+}
+
+impl CachesFound {
+    /// True if one with this level and content has the processor.
+    fn have(&self, facts: CacheFacts, processor: u32) -> bool {
+        let taken = self.taken.get(&(facts.level, facts.content));
+        taken.is_some_and(|taken| taken.contains(&processor))
+    }
+
+    /// Adds a cache, unless it was added at another processor.
+    fn add(&mut self, facts: CacheFacts, processors: ProcessorSet) {
+        if !processors.first().is_some_and(|first| self.have(facts, *first)) {
+            self.taken.entry((facts.level, facts.content)).or_default().extend(&processors);
+            self.groups.push(Group { kind: GroupKind::Cache(facts), number: None, processors });
+        }
+    }
+}
+
+/// A cache of a core.
+struct CoreCache {
+    /// Its number in the files of the core.
+    index: u32,
+    facts: CacheFacts,
+    extent: Extent,
+}
+
+/// Processors that share a cache.
+enum Extent {
+    /// The threads of a core.
+    Core,
+    /// Some cores.
+    Some,
+    /// A package with several cores.
+    Package,
+}
+
+fn cache(processor: u32, index: u32) -> String {
+    format!("{CPU}/cpu{processor}/cache/index{index}")
 }
 
 fn topology(processor: u32, file: &str) -> String {
@@ -199,6 +313,8 @@ fn topology(processor: u32, file: &str) -> String {
 
 const CPU: &str = "sys/devices/system/cpu";
 const ONLINE: &str = "sys/devices/system/cpu/online";
+const PRESENT: &str = "sys/devices/system/cpu/present";
+const SHARED: &str = "shared_cpu_list";
 
 /// Bound on the caches of a processor.
 const CACHES_MAX: u32 = 16;
@@ -207,6 +323,9 @@ const CACHES_MAX: u32 = 16;
 mod tests {
     use super::super::tests::{set, tree};
     use super::*;
+    use crate::described::{machines, tree_parent, write_tree};
+    use crate::model::NodeHardware;
+    use std::fs;
     use std::path::Path;
 
     /// Two packages of two cores of two threads, numbered as PCs do, with an L2 cache for each core and an L3
@@ -242,7 +361,7 @@ mod tests {
     fn read_files(files: &[(String, String)], wanted: Wanted) -> NodeHardware {
         let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), &**text)).collect();
         let root = tree(&files);
-        read(&SystemFiles { root: root.path() }, wanted).unwrap().in_order()
+        NodeHardware::of_linux(root.path(), wanted).unwrap()
     }
 
     fn described(all: &NodeHardware) -> Vec<String> {
@@ -331,6 +450,77 @@ mod tests {
         assert_eq!(with(&arm), [2, 0, 1, 0]);
         // One of them is unknown.
         assert_eq!(with(&arm[..3]), [0; 4]);
+    }
+
+    /// Directories of caches that need not be read: of other cores than the first one of each kind in each
+    /// package, but for the first core of each cache of several cores.
+    fn needless_caches(machine: &NodeHardware) -> Vec<String> {
+        let packages = machine.sets(|kind| *kind == GroupKind::Package);
+        let (mut alike, mut needless) = (Vec::new(), Vec::new());
+        for core in machine.groups.iter() {
+            let GroupKind::Core(facts) = core.kind else { continue };
+            let package = packages.iter().position(|package| core.processors.meets(package));
+            let is_known = alike.contains(&(package, facts.efficiency));
+            alike.push((package, facts.efficiency));
+            for (at, processor) in core.processors.iter().enumerate() {
+                let caches = machine.groups.iter().filter(|group| {
+                    matches!(group.kind, GroupKind::Cache(_))
+                        && group.processors.contains(processor)
+                });
+                let is_of_some = |cache: &&Group| {
+                    !packages.contains(&&cache.processors) && cache.processors != core.processors
+                };
+                let is_first = |cache: &Group| cache.processors.first() == Some(processor);
+                let is_read = caches.clone().filter(is_of_some).any(is_first);
+                if at > 0 || (is_known && !is_read) {
+                    needless.push(format!("{CPU}/cpu{processor}/cache"));
+                }
+            }
+        }
+        needless
+    }
+
+    #[test]
+    fn caches_are_read_at_one_core_of_each_kind() {
+        for name in ["alder-lake", "frontier", "hdk-888", "dell-r640"] {
+            let (_, machine) = machines().find(|(other, _)| *other == name).unwrap();
+            let root = tempfile::tempdir_in(tree_parent()).unwrap();
+            write_tree(&machine, root.path()).unwrap();
+            let needless = needless_caches(&machine);
+            assert!(needless.len() > machine.processors.len() / 4, "{name}: {needless:?}");
+            for directory in needless {
+                fs::remove_dir_all(root.path().join(directory)).unwrap();
+            }
+            let wanted = Wanted { devices: false, ..Wanted::ALL };
+            let read = NodeHardware::of_linux(root.path(), wanted).unwrap();
+            assert_eq!(read.groups, machine.groups, "{name}");
+        }
+    }
+
+    #[test]
+    fn caches_are_read_at_each_core_if_processors_are_switched_off() {
+        // Both cores with a common L2 cache but for one that is off: the first core has the cache alone.
+        let mut files = vec![(ONLINE.to_owned(), "0,2-3\n"), (PRESENT.to_owned(), "0-3\n")];
+        for (cpu, shared) in [(0, "0"), (2, "2-3"), (3, "2-3")] {
+            let own = ["0", "1", "2", "3"][cpu];
+            files.push((format!("{CPU}/cpu{cpu}/topology/core_cpus_list"), own));
+            files.push((format!("{CPU}/cpu{cpu}/topology/package_cpus_list"), "0,2-3"));
+            let cache = format!("{CPU}/cpu{cpu}/cache/index0");
+            files.push((format!("{cache}/shared_cpu_list"), shared));
+            files.push((format!("{cache}/level"), "2"));
+            files.push((format!("{cache}/type"), "Unified"));
+        }
+        let mut files: Vec<_> =
+            files.into_iter().map(|(path, text)| (path, text.to_owned())).collect();
+        let caches = |files: &[(String, String)]| {
+            let all = read_files(files, Wanted { caches: Caches::All, ..Wanted::default() });
+            let caches = all.sets(|kind| matches!(kind, GroupKind::Cache(_))).into_iter();
+            caches.map(ProcessorSet::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(caches(&files), ["0", "2-3"]);
+        // It would be taken for one that each core has.
+        files[1].1 = "0,2-3\n".to_owned();
+        assert_eq!(caches(&files), ["0", "2", "3"]);
     }
 
     #[test]

@@ -66,7 +66,8 @@ impl Binding {
             (BindTo::User(sets), _) => Self::of_user(sets, &allowed()?).map(Some),
             (BindTo::Launcher(launcher), map_by) => {
                 // Nobody has asked for it, so a machine that describes no processors binds no ranks.
-                let bound = Topology::read(Path::new(ROOT), &allowed()?)
+                let units: Vec<Unit> = map_by.iter().map(|units| units.unit).collect();
+                let bound = Topology::read(Path::new(ROOT), &allowed()?, &units)
                     .and_then(|topology| Self::of_launcher(*launcher, map_by, ranks, &topology));
                 Ok(bound.unwrap_or_default())
             }
@@ -77,10 +78,11 @@ impl Binding {
                          processors by number, as in '--bind-to user:0,1'"
                     )
                 };
-                let topology = Topology::read(Path::new(ROOT), &allowed()?).map_err(describe)?;
-                Self::of_units(*bind_to, map_by.unwrap_or(*bind_to), &topology)
-                    .map(Some)
-                    .map_err(describe)
+                let map_by = map_by.unwrap_or(*bind_to);
+                let units = [bind_to.unit, map_by.unit];
+                let topology =
+                    Topology::read(Path::new(ROOT), &allowed()?, &units).map_err(describe)?;
+                Self::of_units(*bind_to, map_by, &topology).map(Some).map_err(describe)
             }
         }
     }
@@ -253,7 +255,8 @@ pub(crate) fn count(unit: Unit) -> Result<usize, String> {
 ///
 /// A message for the user, with the remedy.
 pub(crate) fn pieces(unit: Unit) -> Result<Vec<Vec<u32>>, String> {
-    let units = Topology::read(Path::new(ROOT), &allowed()?).and_then(|all| all.units(unit));
+    let topology = Topology::read(Path::new(ROOT), &allowed()?, &[unit]);
+    let units = topology.and_then(|all| all.units(unit));
     units.map_err(|error| {
         format!("the topology of this machine cannot be read ({error}); specify the number itself")
     })
@@ -287,14 +290,14 @@ pub(crate) fn shown(processors: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::processors::tests::machine;
+    use super::super::processors::tests::topology;
     use super::*;
     use crate::settings::placement::Unit;
 
     fn by_default(launcher: LauncherBinding, all: u32) -> Vec<Vec<u32>> {
-        let (_root, machine) = machine(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let topology = topology(&[0, 1, 2, 3, 4, 5, 6, 7]);
         let ranks = RankCounts { all, local: all };
-        let binding = Binding::of_launcher(launcher, None, ranks, &machine).unwrap();
+        let binding = Binding::of_launcher(launcher, None, ranks, &topology).unwrap();
         let sets = |binding: Binding| (0..all).map(|rank| binding.of(rank).to_vec()).collect();
         binding.map_or_else(Vec::new, sets)
     }
@@ -329,8 +332,8 @@ mod tests {
     }
 
     fn dealt(bind_to: Units, map_by: Units, ranks: u32) -> Vec<Vec<u32>> {
-        let (_root, machine) = machine(&[0, 1, 2, 3, 4, 5, 6, 7]);
-        let binding = Binding::of_units(bind_to, map_by, &machine).unwrap();
+        let topology = topology(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let binding = Binding::of_units(bind_to, map_by, &topology).unwrap();
         (0..ranks).map(|rank| binding.of(rank).to_vec()).collect()
     }
 

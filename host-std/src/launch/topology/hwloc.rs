@@ -3,10 +3,8 @@
 //! Each rank of MPICH detects the topology by itself unless the process manager names a file with it. The
 //! ranks of a node would all read the same hundreds of files of the system at the same time.
 
-use super::processors::list;
 use pmi_host_hardware::hwloc::HwlocVersion;
-use pmi_host_hardware::linux::Wanted;
-use pmi_host_hardware::model::NodeHardware;
+use pmi_host_hardware::linux::{LinuxMachine, Wanted};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -26,14 +24,12 @@ impl TopologyFile {
     /// this process. hwloc omits processors that a control group excludes, so that a rank which finds some
     /// excluded detects the topology by itself.
     pub(crate) fn of_machine(root: &Path, allowed: &[u32]) -> Option<Self> {
-        let online = list(&root.join("sys/devices/system/cpu/online")).ok()?;
-        let mut allowed = allowed.to_vec();
-        allowed.sort_unstable();
-        if allowed != online {
+        // A machine that the system does not describe is left to the ranks.
+        let machine = LinuxMachine::open(root).ok()?;
+        if *machine.processors() != allowed.iter().copied().collect() {
             return None;
         }
-        // A machine that the system does not describe is left to the ranks.
-        let machine = NodeHardware::of_linux(root, Wanted::HWLOC).ok()?;
+        let machine = machine.hardware(Wanted::HWLOC);
         Self::with_text(&machine.hwloc(HwlocVersion::V2)).ok()
     }
 
@@ -56,6 +52,7 @@ impl TopologyFile {
 mod tests {
     use super::*;
     use pmi_host_hardware::described::{machines, write_tree};
+    use pmi_host_hardware::model::NodeHardware;
     use std::fs;
 
     #[test]

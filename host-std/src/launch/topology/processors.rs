@@ -1,39 +1,62 @@
-//! Processors of this machine and the resources they share, from the system's files.
+//! Processors of this machine and the units that they share, in the order of the model of the node.
 
 use crate::settings::placement::Unit;
 use pmi_host_base::ranges::ranges;
-use pmi_host_base::system_file;
-use pmi_nodes::resources::{NumaNode, PROCESSORS_MAX};
-use std::collections::BTreeMap;
+use pmi_host_hardware::linux::{Caches, Memories, Wanted};
+use pmi_host_hardware::model::{CacheContent, GroupKind, NodeHardware};
+use pmi_host_hardware::processor_set::ProcessorSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Processors that this process may use, in the order of the hardware topology.
+/// Processors that this process may use, in the order of the hardware, and the units that they share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Topology {
-    root: PathBuf,
+    /// What is left of the machine.
+    hardware: NodeHardware,
+    /// Processors by socket, memory domain and core.
     processors: Vec<u32>,
-    numa_nodes: Vec<NumaNode>,
+}
+
+/// Units of one kind.
+struct Parts {
+    /// Processors of each.
+    sets: Vec<ProcessorSet>,
+    /// The unit of each processor.
+    of: BTreeMap<u32, usize>,
 }
 
 impl Topology {
-    /// Reads the description of the processors in `allowed` below `root`.
+    /// Reads the description of the processors in `allowed` below `root`. `units` are the kinds of units that
+    /// are needed: caches are read only for units that are caches.
     ///
     /// # Errors
     ///
-    /// Those of the system, with the name of the file.
-    pub(crate) fn read(root: &Path, allowed: &[u32]) -> io::Result<Self> {
-        let mut processors = allowed.to_vec();
-        processors.sort_unstable();
-        let numa_nodes = numa_nodes(root, &processors)?;
-        let mut this = Self { root: root.to_owned(), processors, numa_nodes };
-        let mut placed = Vec::new();
-        for &processor in &this.processors {
-            let first = |unit| Ok::<_, io::Error>(this.around(unit, processor)?.first().copied());
-            placed.push((first(Unit::Socket)?, first(Unit::Numa)?, first(Unit::Core)?, processor));
-        }
-        placed.sort_unstable();
-        this.processors = placed.into_iter().map(|(_, _, _, processor)| processor).collect();
+    /// The system lists no processors, or no sockets and cores for them.
+    pub(crate) fn read(root: &Path, allowed: &[u32], units: &[Unit]) -> io::Result<Self> {
+        let has_caches = units.iter().any(|unit| matches!(unit, Unit::Cache(_)));
+        let caches = if has_caches { Caches::Data } else { Caches::None };
+        let wanted = Wanted { caches, memory: Memories::Processors, ..Wanted::default() };
+        let all = NodeHardware::of_linux(root, wanted).map_err(io::Error::other)?;
+        Self::of(&all, &allowed.iter().copied().collect())
+    }
+
+    /// What a process that is `allowed` these processors may use of a machine.
+    ///
+    /// # Errors
+    ///
+    /// The machine has no sockets and cores for them.
+    pub(crate) fn of(machine: &NodeHardware, allowed: &ProcessorSet) -> io::Result<Self> {
+        let hardware = machine.restricted(allowed);
+        let all = hardware.processors.clone();
+        let mut this = Self { hardware, processors: Vec::new() };
+        let outer = [Unit::Socket, Unit::Numa, Unit::Core].map(|unit| this.parts(unit));
+        let [sockets, domains, cores] = outer;
+        let (sockets, domains, cores) = (sockets?, domains?, cores?);
+        this.processors = all.iter().copied().collect();
+        this.processors.sort_by_key(|processor| {
+            [&sockets, &domains, &cores].map(|parts| parts.around(*processor).first().copied())
+        });
         Ok(this)
     }
 
@@ -41,69 +64,75 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// Those of the system, with the name of the file.
+    /// The machine has no such unit for one of the processors.
     pub(crate) fn units(&self, unit: Unit) -> io::Result<Vec<Vec<u32>>> {
-        let mut units: Vec<Vec<u32>> = Vec::new();
-        for &processor in &self.processors {
-            if !units.iter().any(|unit| unit.contains(&processor)) {
-                units.push(self.around(unit, processor)?);
+        let parts = self.parts(unit)?;
+        let mut taken = BTreeSet::new();
+        let mut units = Vec::new();
+        for processor in &self.processors {
+            if !taken.contains(processor) {
+                let unit: Vec<u32> = parts.around(*processor).iter().copied().collect();
+                taken.extend(unit.iter().copied());
+                units.push(unit);
             }
         }
         Ok(units)
     }
 
-    /// Usable processors in the same unit as `processor`, in ascending order.
-    fn around(&self, unit: Unit, processor: u32) -> io::Result<Vec<u32>> {
-        let cpu = self.root.join(format!("cpu/cpu{processor}"));
-        let all = match unit {
-            Unit::HwThread => vec![processor],
-            Unit::Core => {
-                either(&cpu, ["topology/core_cpus_list", "topology/thread_siblings_list"])?
-            }
-            Unit::Socket => {
-                either(&cpu, ["topology/package_cpus_list", "topology/core_siblings_list"])?
-            }
-            Unit::Cache(level) => self.sharing_cache(&cpu, level)?,
-            Unit::Numa => self.in_numa_node(processor),
-            Unit::Machine => self.processors.clone(),
+    fn parts(&self, unit: Unit) -> io::Result<Parts> {
+        let all = &self.hardware.processors;
+        let groups = |is_meant: &dyn Fn(&GroupKind) -> bool| -> Vec<ProcessorSet> {
+            self.hardware.sets(is_meant).into_iter().cloned().collect()
         };
-        Ok(all.into_iter().filter(|other| self.processors.contains(other)).collect())
-    }
-
-    fn sharing_cache(&self, cpu: &Path, level: u8) -> io::Result<Vec<u32>> {
-        for index in 0..CACHES_MAX {
-            let directory = cpu.join(format!("cache/index{index}"));
-            let Ok(found) = system_file::read_to_string(directory.join("level")) else { break };
-            if found.trim().parse() == Ok(level) {
-                return list(&directory.join("shared_cpu_list"));
+        let mut sets = match unit {
+            Unit::HwThread => all.iter().map(|one| ProcessorSet::from_iter([*one])).collect(),
+            Unit::Core => groups(&|kind| matches!(kind, GroupKind::Core(_))),
+            Unit::Socket => groups(&|kind| *kind == GroupKind::Package),
+            Unit::Cache(level) => groups(&|kind| is_cache(kind, level)),
+            Unit::Numa => {
+                let memories = self.hardware.memories.iter();
+                memories.map(|memory| self.hardware.own_processors(memory)).collect()
+            }
+            Unit::Machine => vec![all.clone()],
+        };
+        let mut of = BTreeMap::new();
+        for (at, set) in sets.iter().enumerate() {
+            of.extend(set.iter().map(|processor| (*processor, at)));
+        }
+        if let Some(processor) = all.iter().find(|processor| !of.contains_key(processor)) {
+            if unit != Unit::Numa {
+                return Err(io::Error::new(io::ErrorKind::NotFound, missing(unit, *processor)));
+            }
+            // A processor outside of all memory domains shares one with all others.
+            sets.push(all.clone());
+            for processor in all.iter() {
+                of.entry(*processor).or_insert(sets.len() - 1);
             }
         }
-        let what = format!("{} lists no level {level} cache", cpu.display());
-        Err(io::Error::new(io::ErrorKind::NotFound, what))
-    }
-
-    /// A processor outside of all memory domains shares one with all others.
-    fn in_numa_node(&self, processor: u32) -> Vec<u32> {
-        let around = self.numa_nodes.iter().find(|node| node.processors.contains(processor));
-        around.map_or_else(|| self.processors.clone(), |node| node.processors.iter().collect())
+        Ok(Parts { sets, of })
     }
 }
 
-/// The memory domains that the system describes below `root`. A machine without listed ones has one, with
-/// `all` processors.
-///
-/// # Errors
-///
-/// Those of the system, with the name of the file.
-pub(super) fn numa_nodes(root: &Path, all: &[u32]) -> io::Result<Vec<NumaNode>> {
-    let Ok(numbers) = list(&root.join("node/online")) else {
-        return Ok(vec![NumaNode { number: 0, processors: all.iter().copied().collect() }]);
+impl Parts {
+    /// The unit with a processor.
+    fn around(&self, processor: u32) -> &ProcessorSet {
+        &self.sets[self.of[&processor]]
+    }
+}
+
+/// True for a cache of this level with data: those of instructions are shared by the same processors.
+fn is_cache(kind: &GroupKind, level: u8) -> bool {
+    let GroupKind::Cache(facts) = kind else { return false };
+    facts.level == level && facts.content != CacheContent::Instructions
+}
+
+fn missing(unit: Unit, processor: u32) -> String {
+    let what = match unit {
+        Unit::Cache(level) => return format!("processor {processor} has no level {level} cache"),
+        Unit::Core => "core",
+        _ => "socket",
     };
-    let node = |number| {
-        let processors = list(&root.join(format!("node/node{number}/cpulist")))?;
-        Ok(NumaNode { number, processors: processors.into_iter().collect() })
-    };
-    numbers.into_iter().map(node).collect()
+    format!("the system does not say in which {what} processor {processor} is")
 }
 
 /// Levels of the machine by which libraries compare the places of two processes.
@@ -114,14 +143,24 @@ pub(crate) struct LocalityLevels {
 }
 
 impl LocalityLevels {
-    /// Reads the levels of all processors of the machine below `root`. Levels that the machine lacks are
-    /// absent.
+    /// Reads the levels of all processors of the machine below `root`.
     ///
     /// # Errors
     ///
-    /// Those of the system, with the name of the file.
+    /// As for [`Topology::read`].
     pub(crate) fn read(root: &Path) -> io::Result<Self> {
-        let topology = Topology::read(root, &list(&root.join("cpu/online"))?)?;
+        let wanted =
+            Wanted { caches: Caches::Data, memory: Memories::Processors, ..Wanted::default() };
+        Self::of_machine(&NodeHardware::of_linux(root, wanted).map_err(io::Error::other)?)
+    }
+
+    /// The levels of all processors of a machine. Levels that the machine lacks are absent.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Topology::of`].
+    pub(crate) fn of_machine(machine: &NodeHardware) -> io::Result<Self> {
+        let topology = Topology::of(machine, &machine.processors)?;
         let levels = LEVELS.iter();
         let levels = levels.filter_map(|(name, unit)| Some((*name, topology.units(*unit).ok()?)));
         Ok(Self { levels: levels.collect() })
@@ -166,108 +205,62 @@ pub(crate) struct ProcessorLocation {
 ///
 /// # Errors
 ///
-/// Those of the system, with the name of the file; [`io::ErrorKind::Unsupported`] if a number is left out,
-/// as on a machine with processors switched off.
+/// The system lists no processors, or leaves out a number, as on a machine with processors switched off
+/// ([`io::ErrorKind::Unsupported`]), or no cores.
 pub(crate) fn places(root: &Path) -> io::Result<Vec<ProcessorLocation>> {
-    let online = list(&root.join("cpu/online"))?;
-    if !(0..).zip(&online).all(|(number, processor)| number == *processor) {
+    let wanted = Wanted { numbers: true, ..Wanted::default() };
+    places_of(&NodeHardware::of_linux(root, wanted).map_err(io::Error::other)?)
+}
+
+fn places_of(machine: &NodeHardware) -> io::Result<Vec<ProcessorLocation>> {
+    if !(0..).zip(machine.processors.iter()).all(|(number, processor)| number == *processor) {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "a processor is switched off"));
     }
-    // By socket and core, as the system numbers them: the number of the core here, and of its next thread.
-    let mut cores: BTreeMap<(u32, u32), (u32, u32)> = BTreeMap::new();
-    let mut places = Vec::new();
-    for processor in online {
-        let topology = root.join(format!("cpu/cpu{processor}/topology"));
-        let number = |name| Ok::<_, io::Error>(list(&topology.join(name))?.first().copied());
-        // Some machines number no sockets, and write -1.
-        let socket = number("physical_package_id").ok().flatten().unwrap_or(0);
-        let named = (socket, number("core_id")?.unwrap_or(0));
-        let next = (0..).zip(cores.range((socket, 0)..=(socket, u32::MAX))).last();
-        let next = next.map_or(0, |(at, _): (u32, _)| at + 1);
-        let (core, threads) = cores.entry(named).or_insert((next, 0));
-        places.push(ProcessorLocation { socket, core: *core, thread: *threads });
-        *threads += 1;
+    let topology = Topology::of(machine, &machine.processors)?;
+    let (sockets, cores) = (topology.parts(Unit::Socket)?, topology.parts(Unit::Core)?);
+    let packages = machine.groups.iter().filter(|group| group.kind == GroupKind::Package);
+    // Some machines number no packages.
+    let numbers: Vec<u32> = packages.map(|package| package.number.unwrap_or(0)).collect();
+    let mut counted = vec![0; numbers.len()];
+    let mut places = BTreeMap::new();
+    for core in &cores.sets {
+        let Some(first) = core.first() else { continue };
+        let package = sockets.of[first];
+        let located =
+            |thread| ProcessorLocation { socket: numbers[package], core: counted[package], thread };
+        places.extend(core.iter().copied().zip((0..).map(located)));
+        counted[package] += 1;
     }
-    Ok(places)
+    Ok(places.into_values().collect())
 }
 
-/// Newer and older kernels name the same file differently.
-fn either(directory: &Path, [newer, older]: [&str; 2]) -> io::Result<Vec<u32>> {
-    list(&directory.join(newer)).or_else(|error| list(&directory.join(older)).map_err(|_| error))
-}
-
-/// Reads a list like `0-3,8`.
-pub(super) fn list(file: &Path) -> io::Result<Vec<u32>> {
-    let describe =
-        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", file.display()));
-    let text = system_file::read_to_string(file).map_err(describe)?;
-    let mut all = Vec::new();
-    for piece in text.trim().split(',').filter(|piece| !piece.is_empty()) {
-        let (first, last) = piece.split_once('-').unwrap_or((piece, piece));
-        match (first.parse::<u32>(), last.parse::<u32>()) {
-            (Ok(first), Ok(last)) if last < PROCESSORS_MAX => all.extend(first..=last),
-            _ => return Err(describe(io::Error::other(format!("'{piece}' is not a processor")))),
-        }
-    }
-    Ok(all)
-}
-
-/// Directory of the system's description of its processors.
-pub(crate) const ROOT: &str = "/sys/devices/system";
-
-/// Bound on the levels of caches of a processor.
-const CACHES_MAX: u32 = 16;
+/// Root of the files of this system.
+pub(crate) const ROOT: &str = "/";
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use std::fs;
-    use tempfile::TempDir;
+    use pmi_host_hardware::described::{machines, tree_parent, write_tree};
 
     /// Two sockets with two cores of two threads each, numbered as PCs do: the second threads come last.
-    /// Each core has an L2 cache, each socket an L3 cache, and is a memory domain. The topology reads the
-    /// files of the directory.
-    pub(crate) fn machine(allowed: &[u32]) -> (TempDir, Topology) {
-        let root = tempfile::tempdir().unwrap();
-        let write = |path: String, text: String| {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().expect("a file is in a directory")).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        for cpu in 0..8 {
-            let (core, socket) = (cpu % 4, cpu % 4 / 2);
-            let threads = format!("{core},{}\n", core + 4);
-            let package = format!(
-                "{}-{},{}-{}\n",
-                socket * 2,
-                socket * 2 + 1,
-                socket * 2 + 4,
-                socket * 2 + 5
-            );
-            let at = |file: &str| format!("cpu/cpu{cpu}/{file}");
-            // Half of the machine is described as by an older kernel.
-            let core_file = ["topology/core_cpus_list", "topology/thread_siblings_list"][cpu % 2];
-            write(at(core_file), threads.clone());
-            write(at("topology/package_cpus_list"), package.clone());
-            write(at("topology/physical_package_id"), format!("{socket}\n"));
-            // Numbers of cores have gaps.
-            write(at("topology/core_id"), format!("{}\n", core % 2 * 8));
-            write(at("cache/index0/level"), "2\n".into());
-            write(at("cache/index0/shared_cpu_list"), threads);
-            write(at("cache/index1/level"), "3\n".into());
-            write(at("cache/index1/shared_cpu_list"), package.clone());
-            write(format!("node/node{socket}/cpulist"), package);
-        }
-        write("node/online".into(), "0-1\n".into());
-        let topology = Topology::read(root.path(), allowed).unwrap();
-        (root, topology)
+    /// Each core has an L2 cache, each socket an L3 cache, and is a memory domain.
+    pub(crate) fn machine() -> NodeHardware {
+        let text = "packages 2\ncores 2 threads=2 step=8\ncache L3 1MiB\ncache L2 1MiB cores=1\n\
+                    memory 0-1 1GiB\n";
+        NodeHardware::of_description(text).unwrap()
     }
+
+    /// What is left of it for a process that is allowed these processors.
+    pub(crate) fn topology(allowed: &[u32]) -> Topology {
+        Topology::of(&machine(), &allowed.iter().copied().collect()).unwrap()
+    }
+
+    const ALL: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
     #[test]
     fn processors_are_listed_piece_by_piece() {
-        let all: Vec<u32> = (0..8).collect();
-        let (_root, machine) = machine(&all);
-        let units = |unit| machine.units(unit).unwrap();
+        let topology = topology(&ALL);
+        let units = |unit| topology.units(unit).unwrap();
         assert_eq!(units(Unit::HwThread), [[0], [4], [1], [5], [2], [6], [3], [7]]);
         assert_eq!(units(Unit::Core), [[0, 4], [1, 5], [2, 6], [3, 7]]);
         assert_eq!(units(Unit::Cache(2)), units(Unit::Core));
@@ -276,34 +269,64 @@ pub(crate) mod tests {
             assert_eq!(units(unit), halves, "{unit:?}");
         }
         assert_eq!(units(Unit::Machine).len(), 1);
-        assert!(machine.units(Unit::Cache(4)).unwrap_err().to_string().contains("level 4"));
+        assert!(topology.units(Unit::Cache(4)).unwrap_err().to_string().contains("level 4"));
+    }
+
+    #[test]
+    fn units_read_from_files_are_those_of_the_machine() {
+        let kinds = [Unit::Socket, Unit::Numa, Unit::Cache(3), Unit::Cache(2), Unit::Core];
+        for (name, machine) in
+            machines().filter(|(name, _)| ["alder-lake", "dell-r640", "xeon-max"].contains(name))
+        {
+            let root = tempfile::tempdir_in(tree_parent()).unwrap();
+            write_tree(&machine, root.path()).unwrap();
+            let allowed: Vec<u32> = machine.processors.iter().copied().skip(1).collect();
+            let read = Topology::read(root.path(), &allowed, &kinds).unwrap();
+            let of = Topology::of(&machine, &allowed.iter().copied().collect()).unwrap();
+            for unit in kinds {
+                let expected = of.units(unit).map_err(|error| error.to_string());
+                let found = read.units(unit).map_err(|error| error.to_string());
+                assert_eq!(found, expected, "{name} {unit:?}");
+            }
+            let levels = LocalityLevels::read(root.path()).unwrap();
+            assert_eq!(levels, LocalityLevels::of_machine(&machine).unwrap(), "{name}");
+            let places = places(root.path()).unwrap();
+            assert_eq!(places, places_of(&machine).unwrap(), "{name}");
+        }
+    }
+
+    #[test]
+    fn processor_outside_of_all_memory_domains_shares_one_with_all_others() {
+        let mut machine = machine();
+        machine.memories.remove(0);
+        let topology = Topology::of(&machine, &machine.processors).unwrap();
+        let expected = [ALL.to_vec()];
+        assert_eq!(topology.units(Unit::Numa).unwrap(), expected);
+        machine.memories.clear();
+        let topology = Topology::of(&machine, &machine.processors).unwrap();
+        assert_eq!(topology.units(Unit::Numa).unwrap(), expected);
     }
 
     #[test]
     fn places_number_cores_and_threads_without_gaps() {
-        let (root, _) = machine(&[0]);
-        let online = root.path().join("cpu/online");
-        fs::write(&online, "0-7\n").unwrap();
-        let found = places(root.path()).unwrap();
+        let found = places_of(&machine()).unwrap();
         let found: Vec<_> = found.iter().map(|p| (p.socket, p.core, p.thread)).collect();
         let first = [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0)];
         let second = first.map(|(socket, core, _)| (socket, core, 1));
         assert_eq!(found, [first, second].concat());
-        fs::write(&online, "0-2,4-7\n").unwrap();
-        assert_eq!(places(root.path()).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        let without = machine().restricted(&[0, 1, 2, 4, 5, 6, 7].into_iter().collect());
+        assert_eq!(places_of(&without).unwrap_err().kind(), io::ErrorKind::Unsupported);
     }
 
     #[test]
     fn locality_names_the_units_that_hold_processors() {
-        let (root, _) = machine(&[0]);
-        fs::write(root.path().join("cpu/online"), "0-7\n").unwrap();
-        let levels = LocalityLevels::read(root.path()).unwrap();
+        let levels = LocalityLevels::of_machine(&machine()).unwrap();
         // Threads of a core follow each other, and the machine lists no caches of level 1.
         let expected = [
             (vec![0], "SK0:L30:L20:CR0:HT0:NM0"),
             (vec![6], "SK1:L31:L22:CR2:HT5:NM1"),
             (vec![1, 5], "SK0:L30:L21:CR1:HT2-3:NM0"),
-            ((0..8).collect(), "SK0-1:L30-1:L20-3:CR0-3:HT0-7:NM0-1"),
+            (ALL.to_vec(), "SK0-1:L30-1:L20-3:CR0-3:HT0-7:NM0-1"),
         ];
         for (processors, text) in expected {
             assert_eq!(levels.of(&processors), text);
@@ -313,14 +336,18 @@ pub(crate) mod tests {
 
     #[test]
     fn processors_that_may_not_be_used_are_absent() {
-        let (_root, machine) = machine(&[5, 1, 2]);
-        assert_eq!(machine.units(Unit::Core).unwrap(), [vec![1, 5], vec![2]]);
-        assert_eq!(machine.units(Unit::Socket).unwrap(), [vec![1, 5], vec![2]]);
+        let topology = topology(&[5, 1, 2]);
+        assert_eq!(topology.units(Unit::Core).unwrap(), [vec![1, 5], vec![2]]);
+        assert_eq!(topology.units(Unit::Socket).unwrap(), [vec![1, 5], vec![2]]);
     }
 
     #[test]
-    fn system_that_tells_nothing_is_named() {
-        let error = Topology::read(Path::new("/no/such"), &[0]).unwrap_err();
-        assert!(error.to_string().contains("/no/such/cpu/cpu0"), "{error}");
+    fn system_that_tells_nothing_is_an_error() {
+        let error = Topology::read(Path::new("/no/such"), &[0], &[]).unwrap_err();
+        assert!(error.to_string().contains("/no/such/sys/devices/system/cpu/online"), "{error}");
+        let mut machine = machine();
+        machine.groups.retain(|group| group.kind == GroupKind::Package);
+        let error = Topology::of(&machine, &machine.processors).unwrap_err();
+        assert!(error.to_string().contains("in which core processor 0 is"), "{error}");
     }
 }

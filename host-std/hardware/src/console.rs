@@ -253,6 +253,7 @@ mod tests {
             pci: Some(PciFacts { address, class, vendor: 0, device: 0, bridges }),
             near: set(near),
             memory: None,
+            addresses: Vec::new(),
             parts: Vec::new(),
         }
     }

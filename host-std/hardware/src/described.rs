@@ -237,8 +237,16 @@ impl Description {
                     other => return Err(format!("'{other}' is no kind of device")),
                 };
                 let (near, parts) = (ProcessorSet::default(), vec![]);
-                let device =
-                    Device { kind, names, uuid: None, pci: None, near, memory: None, parts };
+                let device = Device {
+                    kind,
+                    names,
+                    uuid: None,
+                    pci: None,
+                    near,
+                    memory: None,
+                    addresses: Vec::new(),
+                    parts,
+                };
                 self.devices.push(Part { device, memory: None });
             }
             "link" => self.links.push(links(&mut words)?),
@@ -472,7 +480,16 @@ fn part(words: &mut Words<'_>) -> Result<Part, String> {
     }
     let kind = DeviceKind::of_pci(&facts, &names).ok_or("a device that no rank depends on")?;
     Ok(Part {
-        device: Device { kind, names, uuid, pci: Some(facts), near, memory: None, parts },
+        device: Device {
+            kind,
+            names,
+            uuid,
+            pci: Some(facts),
+            near,
+            memory: None,
+            addresses: Vec::new(),
+            parts,
+        },
         memory,
     })
 }

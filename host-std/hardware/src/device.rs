@@ -20,8 +20,44 @@ pub struct Device {
     pub near: ProcessorSet,
     /// Number of the memory domain near it.
     pub memory: Option<u32>,
+    /// Addresses of a network card, in the order of the names that have one.
+    pub addresses: Vec<NamedAddress>,
     /// Parts that can be used alone, in the order of their numbers.
     pub parts: Vec<DevicePart>,
+}
+
+/// What a network calls a card by one of its names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedAddress {
+    /// Name of the card in the system.
+    pub name: String,
+    /// Address behind that name.
+    pub address: NetworkAddress,
+}
+
+/// Address of a network card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkAddress {
+    /// Address on the link, as `02:fc:00:00:00:01`.
+    Link(String),
+    /// Numbers by which InfiniBand knows a card.
+    Guids {
+        /// Number of the port's node, as `9803:9b03:00ab:cdef`.
+        node: String,
+        /// Number of the card, which several nodes may share.
+        system: String,
+    },
+}
+
+impl NetworkAddress {
+    /// Its texts.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let (first, second) = match self {
+            Self::Link(address) => (address, None),
+            Self::Guids { node, system } => (node, Some(system)),
+        };
+        [first].into_iter().chain(second).map(String::as_str)
+    }
 }
 
 /// Kind of a device.
@@ -99,6 +135,13 @@ impl DeviceKind {
             0x01 if facts.class == NVME || !names.is_empty() => Some(Self::Storage),
             _ => None,
         }
+    }
+}
+
+impl Device {
+    /// Address of the card by one of its names.
+    pub fn address(&self, name: &str) -> Option<&NetworkAddress> {
+        self.addresses.iter().find(|one| one.name == name).map(|one| &one.address)
     }
 }
 

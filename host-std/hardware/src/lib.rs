@@ -7,6 +7,7 @@ pub mod console;
 pub mod described;
 pub mod device;
 pub mod display;
+pub mod distances;
 pub mod hwloc;
 pub mod linux;
 pub mod masks;

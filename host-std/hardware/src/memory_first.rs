@@ -187,6 +187,7 @@ mod tests {
             pci: None::<PciFacts>,
             near: ProcessorSet::default(),
             memory: Some(*number),
+            addresses: Vec::new(),
             parts: Vec::new(),
         };
         NodeHardware {

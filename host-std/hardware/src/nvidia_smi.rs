@@ -178,6 +178,7 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0)
             pci: None,
             near: ProcessorSet::default(),
             memory: None,
+            addresses: Vec::new(),
             parts: Vec::new(),
         };
         let with = |gpus: &[Option<&str>]| {
@@ -237,6 +238,7 @@ Legend:
             }),
             near: ProcessorSet::default(),
             memory: None,
+            addresses: Vec::new(),
             parts: Vec::new(),
         };
         // The first GPU of the list is not here, and the list has another order.

@@ -259,6 +259,7 @@ mod tests {
             pci: None,
             near: ProcessorSet::default(),
             memory: None,
+            addresses: Vec::new(),
             parts: parts.collect(),
         }
     }

@@ -73,7 +73,7 @@ impl PmixRequests<'_> {
                 );
                 (Status::OUT_OF_RESOURCE, why)
             }
-            None => return self.service.admit_pmix(session),
+            None => return self.service.admit_pmix(session, self.jobs.plan(job).map(Rc::as_ref)),
             Some(why) => {
                 (Status::NO_PERMISSIONS, format!("claims to be rank {rank}, and is not: {why}"))
             }

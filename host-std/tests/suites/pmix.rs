@@ -15,6 +15,8 @@ mod pmix_command;
 mod pmix_events;
 #[path = "../pmix_groups.rs"]
 mod pmix_groups;
+#[path = "../pmix_hardware.rs"]
+mod pmix_hardware;
 #[path = "../pmix_hostile.rs"]
 mod pmix_hostile;
 #[path = "../pmix_iof.rs"]

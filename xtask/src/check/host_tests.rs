@@ -219,6 +219,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "pmix_client",
             "pmix_events",
             "pmix_groups",
+            "pmix_hardware",
             "pmix_hostile",
             "pmix_iof",
             "pmix_services",

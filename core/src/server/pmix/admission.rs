@@ -187,6 +187,18 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
         Ok(())
     }
 
+    /// Describes the hardware of this node to the ranks of a job, by values as in the description of the
+    /// job: KVALs in [`Format::PLAIN`], those of a rank in a PROC_BLOB.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::NoSuch`] if PMIx clients do not know the job.
+    pub fn describe_hardware(&mut self, job: JobId, hardware: P::Bytes) -> Result<(), Misuse> {
+        let namespace = self.shared.pmix.namespace_mut(job);
+        namespace.ok_or(Misuse::NoSuch { what: "job" })?.set_hardware(hardware);
+        Ok(())
+    }
+
     /// Opens a session as one of this process, with the answer to the greeting of a tool, if it is one.
     pub(super) fn open_as(&mut self, id: SessionId, peer: ProcId, welcome: Option<P::Bytes>) {
         let Some(state) = self.sessions.state_mut(id) else { return };
@@ -277,6 +289,16 @@ impl<P: PmixStorage, S: Storage<Pmix = P>> PmixServer<'_, P, S> {
 }
 
 impl<'a, P: PmixStorage, S: Storage<Pmix = P>> PmixServerRef<'a, P, S> {
+    /// The job of a rank whose library would detect the hardware by itself, since nobody has described it to
+    /// the job ([`describe_hardware`](PmixServer::describe_hardware)). The libraries that read a description
+    /// are those from 4.2.3 on, unless they read the store of their job.
+    pub fn lacks_hardware(self, id: SessionId) -> Option<JobId> {
+        let state = &self.sessions.state(id)?.protocol;
+        let is_reader = state.release >= Release::new(4, 2, 3) && !state.reads_store;
+        let job = state.peer.filter(|_| is_reader)?.job;
+        self.shared.pmix.namespace(job)?.hardware.is_none().then_some(job)
+    }
+
     /// The namespace and the rank that a tool brings, which waits for admission.
     pub fn tool_identity(self, id: SessionId) -> Option<(&'a [u8], Rank)> {
         let Session { inbox, state } = self.sessions.pmix(id)?;

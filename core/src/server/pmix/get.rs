@@ -333,7 +333,7 @@ impl Requester {
             None => blob.answer_in(self.format, owner, share),
             Some(namespace) => pack(self.format, |to| {
                 to.one(Type::STATUS).i32(Status::SUCCESS.0);
-                namespace.write_object(owner.nspace, to);
+                namespace.write_object(owner.nspace, false, to);
                 blob.write_object(owner, to);
             })
             .ok_or(Status::NOMEM),

@@ -11,7 +11,7 @@ use crate::server::Storage;
 use crate::server::shared::Shared;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::request::Get;
-use crate::wire::pmix::{Info, Kval, List, Packer, Proc, Type, Value, WILDCARD};
+use crate::wire::pmix::{Info, List, Packer, Proc, Type, Value, WILDCARD};
 
 impl<S: Storage> Shared<S> {
     /// Answers REQ.
@@ -59,13 +59,12 @@ impl<S: Storage> Shared<S> {
             false => self.pmix.namespace(requester.job).map(|own| (own, requester.rank.0)),
         };
         let is_it = |array: &List<'_>| is_realm(array, realm, &get.infos, own);
+        let has_key = |array: &List<'_>| get.key.is_none_or(|key| array.find(key).is_some());
+        // The hardware of a node is in an array of its own.
         let mut arrays = namespace.kvals().filter(|kval| kval.key == realm);
-        let found = arrays.find(|kval| kval.value.array().is_some_and(|array| is_it(&array)));
-        let has_key = |kval: &Kval<'_>| {
-            let array = kval.value.array();
-            get.key.is_none_or(|key| array.is_some_and(|array| array.find(key).is_some()))
-        };
-        let Some(kval) = found.filter(has_key) else { return not_found };
+        let found = arrays
+            .find(|kval| kval.value.array().is_some_and(|array| is_it(&array) && has_key(&array)));
+        let Some(kval) = found else { return not_found };
         let answer = pack(state.protocol.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
                 Proc { nspace: get.nspace, rank: WILDCARD }.write(to.one(Type::PROC));

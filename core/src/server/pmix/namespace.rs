@@ -16,6 +16,8 @@ pub struct Namespace<B, M> {
     pub(super) job: JobId,
     /// KVALs, in [`Format::PLAIN`].
     pub(super) info: B,
+    /// The same about the hardware of this node, for ranks of the job that are here.
+    pub(super) hardware: Option<B>,
     pub(super) ranks: M,
     /// Committed data of ranks on other nodes.
     pub(super) remote: RemoteModex<B>,
@@ -67,6 +69,7 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
         Self {
             job,
             info,
+            hardware: None,
             ranks: posts,
             remote: RemoteModex::new(),
             is_remote_awaited: false,
@@ -120,7 +123,12 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
                     to.one(Type::STRING).text(Some(nspace));
                     match is_stored {
                         true => write_arrays(self.info.as_ref(), to),
-                        false => write_info(self.info.as_ref(), library, only, to),
+                        false => {
+                            write_info(self.info.as_ref(), library, only, to);
+                            if library != LibraryGeneration::Old {
+                                write_of_node(self.hardware(), to);
+                            }
+                        }
                     }
                 })?;
                 // Without a free place it is packed for each request.
@@ -131,10 +139,11 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
         if is_stored || library == LibraryGeneration::Old {
             return Some(PmixResponse::Body(answer));
         }
-        let own = blobs(self.info.as_ref()).find(|(of, _)| *of == rank.0);
         let own = pack(format, |to| {
-            if let Some((rank, kvals)) = &own {
-                write_blob(*rank, kvals.clone(), None, to);
+            for info in [self.info.as_ref(), self.hardware()] {
+                if let Some((rank, kvals)) = blobs(info).find(|(of, _)| *of == rank.0) {
+                    write_blob(rank, kvals, None, to);
+                }
             }
         })?;
         Some(PmixResponse::Bodies(answer, own))
@@ -154,11 +163,12 @@ where
     /// Finds the value of a key for a rank in the job description. The value of the process
     /// precedes those of the job, its node and its application.
     pub(super) fn find(&self, rank: u32, key: &[u8]) -> Option<Value<'_>> {
-        let kvals = || Kvals::new(self.info.as_ref(), Format::PLAIN).map_while(Result::ok);
-        let of_rank = self.of_rank(rank).and_then(|kvals| kvals.find(key));
-        let of_job = || kvals().find(|kval| kval.key == key).map(|kval| kval.value);
+        let placed = || blobs(self.hardware()).find(|(of, _)| *of == rank).map(|(_, kvals)| kvals);
+        let mut of_rank = self.of_rank(rank).into_iter().chain(placed());
+        let of_rank = of_rank.find_map(|kvals| kvals.find(key));
+        let of_job = || self.kvals().find(|kval| kval.key == key).map(|kval| kval.value);
         let in_array = || {
-            let arrays = kvals().filter_map(|kval| {
+            let arrays = self.kvals().filter_map(|kval| {
                 let name = match kval.key {
                     keys::NODE_ARRAY => Some(keys::NODEID),
                     keys::APP_ARRAY => Some(keys::APPNUM),
@@ -194,19 +204,34 @@ where
         write_info(self.info.as_ref(), LibraryGeneration::New, None, to);
     }
 
-    /// Writes the job description as one object of an answer.
-    pub(super) fn write_object(&self, nspace: &[u8], to: &mut Packer<'_>) {
+    /// Writes the job description as one object of an answer, with that of the hardware or without.
+    pub(super) fn write_object(&self, nspace: &[u8], with_hardware: bool, to: &mut Packer<'_>) {
         to.one(Type::BYTE_OBJECT).nested(|to| {
             Proc { nspace, rank: WILDCARD }.write(to.one(Type::PROC));
             self.write_kvals(to);
+            if with_hardware {
+                write_of_node(self.hardware(), to);
+            }
         });
     }
 }
 
 impl<B: SharedBytes, M> Namespace<B, M> {
-    /// Values of the job description.
+    /// Values of the job description, and of the hardware of this node.
     pub(super) fn kvals(&self) -> impl Iterator<Item = Kval<'_>> + Clone {
-        Kvals::new(self.info.as_ref(), Format::PLAIN).map_while(Result::ok)
+        let parts = [self.info.as_ref(), self.hardware()].into_iter();
+        parts.flat_map(|info| Kvals::new(info, Format::PLAIN).map_while(Result::ok))
+    }
+
+    /// Description of the hardware; empty if there is none yet.
+    fn hardware(&self) -> &[u8] {
+        self.hardware.as_ref().map_or(&[], AsRef::as_ref)
+    }
+
+    /// Adds the description of the hardware.
+    pub(super) fn set_hardware(&mut self, hardware: B) {
+        self.hardware = Some(hardware);
+        self.descriptions.clear();
     }
 }
 
@@ -284,6 +309,23 @@ fn write_info(info: &[u8], era: LibraryGeneration, only: Option<&[&[u8]]>, to: &
     }
 }
 
+/// True if a description has a key, for the job or in an array.
+fn has_key(info: &[u8], key: &[u8]) -> bool {
+    let mut kvals = Kvals::new(info, Format::PLAIN).map_while(Result::ok);
+    kvals.any(|kval| {
+        let inside = || kval.value.array().is_some_and(|array| array.find(key).is_some());
+        kval.key == key || inside()
+    })
+}
+
+/// Writes values that are in [`Format::PLAIN`], but for those of ranks, in the format of `to`.
+fn write_of_node(info: &[u8], to: &mut Packer<'_>) {
+    let kvals = Kvals::new(info, Format::PLAIN).map_while(Result::ok);
+    for kval in kvals.filter(|kval| kval.key != keys::PROC_BLOB) {
+        let _ = kval.write(to);
+    }
+}
+
 /// Writes the arrays of a job description, in the format of `to`: a client that reads a store takes session,
 /// nodes and applications from its answer, and all else from the store.
 fn write_arrays(info: &[u8], to: &mut Packer<'_>) {
@@ -332,9 +374,11 @@ impl<B: SharedBytes, M: AsRef<[RankData<B>]>> Namespace<B, M> {
         if reserved.is_some_and(|key| self.find(WILDCARD, key).is_none()) {
             return PmixResponse::Status(Status::NOT_FOUND);
         }
+        // Everything else is known without the hardware, which is long.
+        let with_hardware = reserved.is_some_and(|key| !has_key(self.info.as_ref(), key));
         PmixResponse::body(pack(format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0);
-            self.write_object(nspace, to);
+            self.write_object(nspace, with_hardware, to);
         }))
     }
 

@@ -4,7 +4,7 @@ pub mod keys;
 mod sets;
 mod status;
 
-pub use sets::{channel, flags, job_state, persistence, proc_state, range, scope};
+pub use sets::{channel, device, flags, job_state, persistence, proc_state, range, scope};
 
 use crate::command::Verb;
 

@@ -3,8 +3,8 @@
 use super::links::MatrixKind;
 use super::{HwlocError, HwlocReason, ObjectLabel, limits};
 use crate::device::{
-    Device, DeviceKind, DeviceLink, DevicePart, Fabric, GpuMaker, OsKind, PartKind, PciAddress,
-    PciFacts,
+    Device, DeviceKind, DeviceLink, DevicePart, Fabric, GpuMaker, NamedAddress, NetworkAddress,
+    OsKind, PartKind, PciAddress, PciFacts,
 };
 use crate::model::{
     CacheContent, CacheFacts, CoreFacts, Group, GroupKind, Memory, MemoryKind, NodeHardware,
@@ -157,6 +157,7 @@ struct OsDevice {
     name: String,
     subtype: String,
     uuid: Option<String>,
+    address: Option<NetworkAddress>,
     /// The part of a device that it is.
     part: Option<DevicePart>,
     /// Parts inside it.
@@ -451,7 +452,7 @@ impl Document {
     }
 
     fn close_object(&mut self, object: Object) -> Result<(), Fault> {
-        let uuid = object.uuid();
+        let (uuid, address) = (object.uuid(), object.address());
         match object.kind {
             ObjectKind::Machine => {
                 let mut names = MACHINE_NAMES.iter().filter_map(|name| object.infos.get(name));
@@ -502,6 +503,7 @@ impl Document {
                     return Err(fault(object.at, Some(&object.label), reason));
                 }
                 device.uuid = uuid;
+                device.address = address;
                 device.global_index = object.global_index;
                 if let Some(of_version_1) = object.infos.get("Type") {
                     device.subtype.clone_from(of_version_1);
@@ -517,7 +519,7 @@ impl Document {
                     text.len() <= limits::NAME_BYTES_MAX
                         && text.bytes().all(|b| b.is_ascii_graphic())
                 };
-                if !is_printable(&device.name) || !device.uuids().all(is_printable) {
+                if !is_printable(&device.name) || !device.numbers().all(is_printable) {
                     let reason = HwlocReason::Attribute("name");
                     return Err(fault(object.at, Some(&object.label), reason));
                 }
@@ -559,6 +561,11 @@ impl Document {
             .cloned()
             .collect();
         let names: Vec<String> = whole().map(|device| device.name.clone()).collect();
+        let addresses = whole().filter_map(|device| {
+            let address = device.address.clone()?;
+            Some(NamedAddress { name: device.name.clone(), address })
+        });
+        let addresses = addresses.collect();
         let kind = match &pci {
             Some(facts) => DeviceKind::of_pci(facts, &names),
             None => devices.first().and_then(OsDevice::kind_alone),
@@ -583,6 +590,7 @@ impl Document {
             pci: pci.map(|facts| PciFacts { bridges, ..facts }),
             near,
             memory: None,
+            addresses,
             parts,
         });
         Ok(())
@@ -672,6 +680,16 @@ impl Object {
         let is_number = uuid.len() == 16 && uuid.bytes().all(|digit| digit.is_ascii_hexdigit());
         Some(if is_number { format!("GPU-{uuid}") } else { uuid.clone() })
     }
+
+    /// Address of a network card.
+    fn address(&self) -> Option<NetworkAddress> {
+        let info = |name| self.infos.get(name).cloned();
+        let guids = || {
+            let (node, system) = info("NodeGUID").zip(info("SysImageGUID"))?;
+            Some(NetworkAddress::Guids { node, system })
+        };
+        info("Address").map(NetworkAddress::Link).or_else(guids)
+    }
 }
 
 impl OsDevice {
@@ -705,8 +723,10 @@ impl OsDevice {
         Some(DevicePart { number: number.parse().ok()?, kind, uuid: self.uuid.clone() })
     }
 
-    fn uuids(&self) -> impl Iterator<Item = &str> {
-        self.uuid.iter().map(String::as_str)
+    /// UUID and addresses.
+    fn numbers(&self) -> impl Iterator<Item = &str> {
+        let addresses = self.address.iter().flat_map(NetworkAddress::texts);
+        self.uuid.iter().map(String::as_str).chain(addresses)
     }
 }
 
@@ -867,7 +887,7 @@ pub(super) const PARTS: [(&str, PartKind); 3] =
 
 const MACHINE_NAMES: [&str; 3] = ["DMIProductName", "PlatformModel", "HostName"];
 const UUIDS: [&str; 4] = ["NVIDIAUUID", "AMDUUID", "LevelZeroUUID", "UUID"];
-const INFOS: [&str; 11] = [
+const INFOS: [&str; 14] = [
     "DMIProductName",
     "PlatformModel",
     "HostName",
@@ -879,6 +899,9 @@ const INFOS: [&str; 11] = [
     "Type",
     "Efficiency",
     "Die",
+    "Address",
+    "NodeGUID",
+    "SysImageGUID",
 ];
 const SHOWN_CHARS: usize = 80;
 const NAME_CHARS: usize = 256;

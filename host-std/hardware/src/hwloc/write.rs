@@ -3,7 +3,7 @@
 use super::HwlocVersion;
 use super::links::MatrixKind;
 use super::read::PARTS;
-use crate::device::{Device, DeviceKind, GpuMaker, OsKind, PciAddress};
+use crate::device::{Device, DeviceKind, GpuMaker, NetworkAddress, OsKind, PciAddress};
 use crate::model::{CacheContent, CacheFacts, Group, GroupKind, Memory, MemoryKind, NodeHardware};
 use crate::processor_set::ProcessorSet;
 use crate::tree::{MemoryObjects, Region, RegionKind};
@@ -309,12 +309,26 @@ impl<'a> Document<'a> {
         for (at, name) in [first].into_iter().chain(others).enumerate() {
             let kind = device.os_kind(name).number();
             let attributes = vec![("name", name.clone()), ("osdev_type", kind.to_string())];
-            self.object("OSDev", attributes, |document| match at {
-                0 => document.facts(device, name),
-                _ => Ok(()),
+            self.object("OSDev", attributes, |document| {
+                document.address(device, name)?;
+                match at {
+                    0 => document.facts(device, name),
+                    _ => Ok(()),
+                }
             })?;
         }
         Ok(())
+    }
+
+    fn address(&mut self, device: &Device, name: &str) -> io::Result<()> {
+        match device.address(name) {
+            Some(NetworkAddress::Link(address)) => self.info("Address", address),
+            Some(NetworkAddress::Guids { node, system }) => {
+                self.info("NodeGUID", node)?;
+                self.info("SysImageGUID", system)
+            }
+            None => Ok(()),
+        }
     }
 
     fn facts(&mut self, device: &Device, name: &str) -> io::Result<()> {

@@ -142,6 +142,7 @@ mod tests {
             }),
             near: ProcessorSet::default(),
             memory: None,
+            addresses: Vec::new(),
             parts: Vec::new(),
         };
         let gpu = |slot, names: &[&str]| device(DeviceKind::Gpu(GpuMaker::Nvidia), slot, names);

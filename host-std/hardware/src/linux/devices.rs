@@ -2,7 +2,8 @@
 
 use super::{SystemFiles, gpus, number_behind};
 use crate::device::{
-    Device, DeviceKind, DevicePart, Fabric, GpuMaker, PartKind, PciAddress, PciFacts,
+    Device, DeviceKind, DevicePart, Fabric, GpuMaker, NamedAddress, NetworkAddress, PartKind,
+    PciAddress, PciFacts,
 };
 use crate::processor_set::ProcessorSet;
 use std::path::Path;
@@ -19,6 +20,9 @@ pub(super) fn read(files: &SystemFiles<'_>, processors: &ProcessorSet) -> Vec<De
         functions.filter_map(|function| function.device(processors)).collect();
     gpus::add_facts(files, &mut devices);
     devices.extend(onboard(files));
+    for device in &mut devices {
+        device.addresses = network_addresses(files, device);
+    }
     devices
 }
 
@@ -62,6 +66,7 @@ impl<'a> Function<'a> {
             uuid: None,
             near: near.unwrap_or_default().and(processors),
             memory: None,
+            addresses: Vec::new(),
             parts: match kind {
                 DeviceKind::Gpu(GpuMaker::Intel) => self.tiles(),
                 _ => Vec::new(),
@@ -123,6 +128,23 @@ impl<'a> Function<'a> {
     }
 }
 
+/// Addresses of a network card, by its names.
+fn network_addresses(files: &SystemFiles<'_>, device: &Device) -> Vec<NamedAddress> {
+    let DeviceKind::Network(_) = device.kind else { return Vec::new() };
+    let fact = |path: String| files.text(&path).filter(|text| !text.is_empty());
+    let address = |name: &String| {
+        let guid = |file| fact(format!("sys/class/infiniband/{name}/{file}"));
+        let guids = || {
+            let (node, system) = guid("node_guid").zip(guid("sys_image_guid"))?;
+            Some(NetworkAddress::Guids { node, system })
+        };
+        let link = fact(format!("sys/class/net/{name}/address")).map(NetworkAddress::Link);
+        let address = link.or_else(guids)?;
+        Some(NamedAddress { name: name.clone(), address })
+    };
+    device.names.iter().filter_map(address).collect()
+}
+
 /// Network links and block devices that are not on the PCI bus, as on a board.
 fn onboard(files: &SystemFiles<'_>) -> Vec<Device> {
     let classes = [("net", DeviceKind::Network(Fabric::Ethernet)), ("block", DeviceKind::Storage)];
@@ -144,6 +166,7 @@ fn onboard(files: &SystemFiles<'_>) -> Vec<Device> {
             pci: None,
             near: ProcessorSet::default(),
             memory: None,
+            addresses: Vec::new(),
             parts: Vec::new(),
         };
         names.filter(is_onboard).map(device).collect::<Vec<_>>()

@@ -17,7 +17,9 @@ use std::path::Path;
 /// Packs the job-level information of `plan`, whose ranks are on these hosts or, without any, on this one;
 /// `pid` is that of the launcher.
 pub(crate) fn describe(plan: &Plan, hosts: Option<&PlacedHosts>, pid: u32) -> Option<Shared> {
-    let facts = JobInfo { bound: bound(plan), ..JobInfo::new(plan, hosts, pid) };
+    let bound = bound(plan);
+    let cpusets: Vec<&str> = bound.iter().map(|bound| bound.processors.as_str()).collect();
+    let facts = JobInfo { cpusets: cpusets.join(":"), bound, ..JobInfo::new(plan, hosts, pid) };
     packed(|to| facts.write(to))
 }
 
@@ -58,18 +60,32 @@ pub(crate) fn describe_tool((nspace, rank): (&[u8], u32), host: &str, pid: u32) 
 
 /// A value of one of the types that occur.
 #[derive(Clone, Copy)]
-enum Fact<'a> {
+pub(super) enum Fact<'a> {
     Text(&'a [u8]),
     U16(u32),
     U32(u32),
+    U64(u64),
     Rank(u32),
     Bool(bool),
     Proc(&'a [u8], u32),
     Procs(&'a [u8], &'a [u32]),
+    Infos(&'a [Known<'a>]),
+    Distances(&'a [FarDevice<'a>]),
+}
+
+/// A device, with its distance from a process.
+pub(super) struct FarDevice<'a> {
+    /// Name of the device on all nodes.
+    pub(super) id: &'a str,
+    /// Name on its node.
+    pub(super) name: &'a str,
+    /// Kind, one of [`device`](pmi_core::wire::pmix::names::device).
+    pub(super) kind: u64,
+    pub(super) levels: u16,
 }
 
 /// A key with its value.
-type Known<'a> = (&'static [u8], Fact<'a>);
+pub(super) type Known<'a> = (&'static [u8], Fact<'a>);
 
 struct JobInfo<'a> {
     plan: &'a Plan,
@@ -85,6 +101,8 @@ struct JobInfo<'a> {
     is_crowded: bool,
     /// Ranks of this node that are bound to processors.
     bound: Vec<BoundRank>,
+    /// Their processors.
+    cpusets: String,
 }
 
 /// The processors of a rank.
@@ -94,6 +112,8 @@ struct BoundRank {
     processors: String,
     /// Where they are in the machine; empty if the system does not describe it.
     locality: String,
+    /// Number of ranks before it in its package; `None` if it has processors of several.
+    package_rank: Option<u32>,
 }
 
 /// The processors of the ranks of `plan` that are started on this node.
@@ -101,14 +121,36 @@ fn bound(plan: &Plan) -> Vec<BoundRank> {
     let NodePlacement { ranks, binding, .. } = &plan.placement;
     let Some(binding) = binding.as_ref().filter(|_| ranks.count() > 0) else { return Vec::new() };
     let levels = LocalityLevels::read(Path::new(processors::ROOT)).ok();
+    let mut packages: HashMap<String, u32> = HashMap::new();
     let ranks = ranks.iter().filter_map(|rank| {
         let mut processors = binding.of(plan.local_rank(rank)?).to_vec();
         processors.sort_unstable();
         let locality = levels.as_ref().map(|levels| levels.of(&processors));
         let locality = locality.unwrap_or_default();
-        Some(BoundRank { rank, processors: binding::shown(&processors), locality })
+        let package = locality.split(':').find_map(|level| level.strip_prefix("SK"));
+        let package = package.filter(|number| number.parse::<u32>().is_ok());
+        let package_rank = package.map(|package| {
+            let next = packages.entry(package.to_owned()).or_default();
+            let before = *next;
+            *next += 1;
+            before
+        });
+        Some(BoundRank { rank, processors: binding::shown(&processors), locality, package_rank })
     });
     ranks.collect()
+}
+
+/// The node of the launcher's process among those of `plan`.
+pub(super) fn own_node(plan: &Plan) -> OwnNode<'_> {
+    let facts = JobInfo::new(plan, plan.placement.hosts.as_deref(), 0);
+    let node = usize::try_from(facts.own_node).ok().and_then(|own| facts.nodes.get(own));
+    OwnNode { number: facts.own_node, name: node.map_or(&b""[..], |node| node.name) }
+}
+
+/// A node as ranks know it.
+pub(super) struct OwnNode<'a> {
+    pub(super) number: u32,
+    pub(super) name: &'a [u8],
 }
 
 /// A node and its ranks, in ascending order.
@@ -188,6 +230,7 @@ impl<'a> JobInfo<'a> {
             lines: lines.collect(),
             is_crowded: plan.is_oversubscribed(),
             bound: Vec::new(),
+            cpusets: String::new(),
         }
     }
 
@@ -215,12 +258,7 @@ impl<'a> JobInfo<'a> {
             first += part.ranks;
         }
         for rank in 0..self.plan.ranks {
-            let facts = self.rank(rank);
-            let to = to.one(Type::KVAL).text(Some(keys::PROC_BLOB)).of(Type::BYTE_OBJECT);
-            to.nested(|to| {
-                to.one(Type::PROC_RANK).u32(rank);
-                facts.iter().for_each(|known| kval(change(*known), to));
-            });
+            of_rank(rank, self.rank(rank).into_iter().map(&change), to);
         }
     }
 
@@ -324,6 +362,9 @@ impl<'a> JobInfo<'a> {
                 (keys::LOCAL_LEADER, Fact::Rank(*leader)),
             ]);
         }
+        if !self.cpusets.is_empty() && number == self.own_node {
+            known.push((keys::LOCAL_CPUSETS, Fact::Text(self.cpusets.as_bytes())));
+        }
         let alias = node.alias.map(str::as_bytes);
         known.extend(alias.map(|alias| (keys::HOSTNAME_ALIASES, Fact::Text(alias))));
         // Open MPI 5 reads the presence of the key, not its value.
@@ -367,12 +408,14 @@ impl<'a> JobInfo<'a> {
         // In the order of the ranks.
         let bound = self.bound.binary_search_by_key(&rank, |bound| bound.rank);
         let bound = bound.ok().and_then(|at| self.bound.get(at));
-        let bound = bound.into_iter().flat_map(|BoundRank { processors, locality, .. }| {
+        let texts = bound.into_iter().flat_map(|BoundRank { processors, locality, .. }| {
             [(keys::CPUSET, processors), (keys::LOCALITY_STRING, locality)]
         });
-        let bound = bound.filter(|(_, text)| !text.is_empty());
-        let bound = bound.map(|(key, text)| (key, Fact::Text(text.as_bytes())));
-        known.into_iter().chain(parent).chain(bound).collect()
+        let texts = texts.filter(|(_, text)| !text.is_empty());
+        let texts = texts.map(|(key, text)| (key, Fact::Text(text.as_bytes())));
+        let package_rank = bound.and_then(|bound| bound.package_rank);
+        let package_rank = package_rank.map(|number| (keys::PACKAGE_RANK, Fact::U16(number)));
+        known.into_iter().chain(parent).chain(texts).chain(package_rank).collect()
     }
 
     /// Rank that spawned the job.
@@ -383,7 +426,7 @@ impl<'a> JobInfo<'a> {
 }
 
 /// Packs what `write` writes.
-fn packed(write: impl Fn(&mut Packer<'_>)) -> Option<Shared> {
+pub(super) fn packed(write: impl Fn(&mut Packer<'_>)) -> Option<Shared> {
     Shared::make(packed_len(&write), |bytes| write(&mut Packer::new(bytes, Format::PLAIN)))
 }
 
@@ -404,16 +447,24 @@ fn apart(known: Known<'_>) -> Known<'_> {
     }
 }
 
-fn kval((key, fact): Known<'_>, to: &mut Packer<'_>) {
+pub(super) fn kval((key, fact): Known<'_>, to: &mut Packer<'_>) {
     value(fact, to.one(Type::KVAL).text(Some(key)));
 }
 
-fn array(key: &[u8], facts: &[Known<'_>], to: &mut Packer<'_>) {
-    let to = to.one(Type::KVAL).text(Some(key)).of(Type::DATA_ARRAY);
-    to.of(Type::INFO).size(facts.len() as u64);
-    for (key, fact) in facts {
-        value(*fact, to.text(Some(key)).u32(0));
-    }
+pub(super) fn array(key: &'static [u8], facts: &[Known<'_>], to: &mut Packer<'_>) {
+    kval((key, Fact::Infos(facts)), to);
+}
+
+/// Writes values of a rank.
+pub(super) fn of_rank<'a>(
+    rank: u32,
+    facts: impl Iterator<Item = Known<'a>> + Clone,
+    to: &mut Packer<'_>,
+) {
+    to.one(Type::KVAL).text(Some(keys::PROC_BLOB)).of(Type::BYTE_OBJECT).nested(|to| {
+        to.one(Type::PROC_RANK).u32(rank);
+        facts.clone().for_each(|known| kval(known, to));
+    });
 }
 
 /// Writes a value behind the number of its type.
@@ -422,6 +473,7 @@ fn value(fact: Fact<'_>, to: &mut Packer<'_>) {
         Fact::Text(text) => to.of(Type::STRING).text(Some(text)),
         Fact::U16(number) => to.of(Type::UINT16).u16(u16::try_from(number).unwrap_or(u16::MAX)),
         Fact::U32(number) => to.of(Type::UINT32).u32(number),
+        Fact::U64(number) => to.of(Type::UINT64).u64(number),
         Fact::Rank(rank) => to.of(Type::PROC_RANK).u32(rank),
         Fact::Bool(value) => to.of(Type::BOOL).u8(u8::from(value)),
         Fact::Proc(nspace, rank) => {
@@ -432,6 +484,21 @@ fn value(fact: Fact<'_>, to: &mut Packer<'_>) {
         Fact::Procs(nspace, ranks) => {
             let to = to.of(Type::DATA_ARRAY).of(Type::PROC).size(ranks.len() as u64);
             ranks.iter().for_each(|rank| Proc { nspace, rank: *rank }.write(to));
+            to
+        }
+        Fact::Infos(facts) => {
+            let to = to.of(Type::DATA_ARRAY).of(Type::INFO).size(facts.len() as u64);
+            for (key, fact) in facts {
+                value(*fact, to.text(Some(key)).u32(0));
+            }
+            to
+        }
+        Fact::Distances(devices) => {
+            let to = to.of(Type::DATA_ARRAY).of(Type::DEVICE_DIST).size(devices.len() as u64);
+            for FarDevice { id, name, kind, levels } in devices {
+                to.text(Some(id.as_bytes())).text(Some(name.as_bytes())).u64(*kind);
+                to.u16(*levels).u16(*levels);
+            }
             to
         }
     };

@@ -2,6 +2,7 @@
 
 use super::credential::Credentials;
 use super::facts;
+use super::hardware::KnownHardware;
 use super::heap::PmixHeap;
 use super::store::{JobStore, PublishingSession, StoredJob};
 use super::tools::Tools;
@@ -28,9 +29,11 @@ use pmi_host_os::clock;
 use pmi_host_os::poller::{Poller, Token};
 use pmi_std::{BoundedBuf, Stream};
 use pmi_trace::Content;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 
 /// The PMIx part of a [`Service`]. It is empty, and costs nothing, until a client connects.
 #[derive(Debug)]
@@ -49,6 +52,8 @@ pub(crate) struct PmixService {
     pub(in crate::server) fetches: Fetches,
     /// True if a connect with a job of another launcher was reported.
     pub(in crate::server) has_unknown_connect: bool,
+    /// Hardware of this node, once a client needs it.
+    hardware: OnceCell<Option<KnownHardware>>,
     /// Buffer for the connection that is being served. PMIx replies are long.
     scratch: Box<[u8]>,
 }
@@ -65,6 +70,7 @@ impl PmixService {
             stores: BTreeMap::new(),
             fetches: Fetches::default(),
             has_unknown_connect: false,
+            hardware: OnceCell::new(),
             scratch: Box::default(),
         }
     }
@@ -180,9 +186,18 @@ impl Service {
         Ok(())
     }
 
-    /// Admits a connection as the rank it claims to be.
-    pub(crate) fn admit_pmix(&mut self, session: SessionId) {
+    /// Admits a connection as the rank it claims to be, one of `plan`. To the first rank whose library would
+    /// detect the hardware, it is described.
+    pub(crate) fn admit_pmix(&mut self, session: SessionId, plan: Option<&Plan>) {
         self.pmix.pending.remove(session);
+        if let (Some(job), Some(plan)) = (self.server.pmix_ref().lacks_hardware(session), plan) {
+            let read = || KnownHardware::read(Path::new("/")).ok();
+            let hardware = self.pmix.hardware.get_or_init(read).as_ref();
+            // Without a description, or memory for it, ranks detect the hardware.
+            if let Some(hardware) = hardware.and_then(|hardware| hardware.describe(plan)) {
+                let _ = self.server.pmix().describe_hardware(job, hardware);
+            }
+        }
         // The session may be closed meanwhile.
         let _ = self.server.pmix().admit(session);
     }

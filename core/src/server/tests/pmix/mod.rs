@@ -4,6 +4,7 @@ mod events;
 mod fences;
 mod foreign;
 mod groups;
+mod hardware;
 mod host;
 mod invitations;
 mod limits;

@@ -109,6 +109,32 @@ keys! {
     CPUSET = b"pmix.cpuset";
     /// Where these are in the machine, in the form of hwloc. STRING.
     LOCALITY_STRING = b"pmix.locstr";
+    /// Index of a process among those of its job in its package. UINT16.
+    PACKAGE_RANK = b"pmix.pkgrank";
+    /// The processors of the processes of the job on the node. STRING, lists with colons between them.
+    LOCAL_CPUSETS = b"pmix.lcpus";
+    /// The hardware of the node in the XML of hwloc 2. STRING.
+    HWLOC_XML_V2 = b"pmix.hwlocxml2";
+    /// Memory of the node in bytes. UINT64.
+    AVAIL_PHYS_MEMORY = b"pmix.pmem";
+    /// How far the devices of the node are from a process. DATA_ARRAY of DEVICE_DIST.
+    DEVICE_DISTANCES = b"pmix.dev.dist";
+    /// Network cards of a node. DATA_ARRAY of INFO, each a `FABRIC_DEVICE`.
+    FABRIC_DEVICES = b"pmix.fab.devs";
+    /// A network card. DATA_ARRAY of INFO, `DEVICE_ID` first.
+    FABRIC_DEVICE = b"pmix.fabdev";
+    /// Name of a device on all nodes. STRING.
+    DEVICE_ID = b"pmix.dev.id";
+    /// Name of a network card on its node. STRING.
+    FABRIC_DEVICE_NAME = b"pmix.fabdev.nm";
+    /// Bus of a network card. STRING.
+    FABRIC_DEVICE_BUS_TYPE = b"pmix.fabdev.btyp";
+    /// Its address on the link. STRING.
+    FABRIC_DEVICE_ADDRESS = b"pmix.fabdev.addr";
+    /// Its kind of network. STRING.
+    FABRIC_DEVICE_TYPE = b"pmix.fabdev.type";
+    /// Its place on the PCI bus, in four parts with colons between them. STRING.
+    FABRIC_DEVICE_PCI_DEVID = b"pmix.fabdev.pcidevid";
     /// Committed data is exchanged by the fence. BOOL.
     COLLECT = b"pmix.collect";
     /// Seconds after which the request times out. Any number.

@@ -34,6 +34,23 @@ set! {
 }
 
 set! {
+    /// Kinds of devices, of which each has a bit.
+    device: u64:
+    /// A block device.
+    BLOCK = 1;
+    /// A GPU.
+    GPU = 2;
+    /// A link to a network.
+    NETWORK = 4;
+    /// A card of a fabric, as InfiniBand.
+    OPENFABRICS = 8;
+    /// An engine that copies memory.
+    DMA = 16;
+    /// A coprocessor.
+    COPROC = 32;
+}
+
+set! {
     /// Lifetimes of published data. An open set.
     persistence: u8:
     /// Until it is unpublished.

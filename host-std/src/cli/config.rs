@@ -7,13 +7,14 @@ use crate::demo_rank::DEMO_RANK;
 use crate::launch::environment::other_launchers;
 use crate::launch::plan::job::{App, JobSpec, name_of_this_run};
 use crate::launch::plan::preload;
+use crate::launch::plan::program_environment::composed;
 use crate::launch::start::gdb::GDB;
 use crate::launch::topology::binding;
 use crate::launch::topology::binding::{Binding, RankCounts};
 use crate::placement::{ExpectedRanks, HostList, PlacedHosts};
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
-use crate::settings::environment::Rendezvous;
+use crate::settings::environment::{Environment, Rendezvous};
 use crate::settings::hosts::HostSource;
 use crate::settings::job::RankTool;
 use crate::settings::placement::{BindTo, LauncherBinding};
@@ -212,7 +213,10 @@ impl Config {
             let is_here = settings.nodes.starter.as_ref().is_some_and(StarterName::is_here);
             settings.placement.bind_to = match hosts.is_some() && is_here {
                 true => BindTo::Nothing,
-                false => of_launcher(launcher, &parts, is_oversubscribed),
+                false => {
+                    let of_parts = || links_open_mpi(&parts, &settings.environment);
+                    of_launcher(launcher, of_parts, is_oversubscribed)
+                }
             };
         }
         let binding = match hosts {
@@ -292,7 +296,9 @@ impl Config {
         let of = |part: &App| {
             let Program { path, directory, name, .. } = &part.program;
             let path = directory.as_ref().map_or(path.clone(), |directory| directory.join(path));
-            Some((Libraries::of(&path)?.family()?, name.display().to_string()))
+            let environment = composed(&part.program, &self.settings.environment);
+            let libraries = Libraries::found_by(&path, &environment.search(&part.program))?;
+            Some((libraries.family()?, name.display().to_string()))
         };
         let all: Vec<(Family, String)> = self.parts.iter().filter_map(of).collect();
         let (first, one) = all.first()?;
@@ -520,13 +526,11 @@ fn looks_here(launcher: DefaultRanks, name: &OsStr, directory: Option<&Path>) ->
 
 /// Binding of another launcher without an option: Open MPI's binds no ranks where hosts have more of them
 /// than slots.
-fn of_launcher(launcher: LauncherBinding, parts: &[App], is_oversubscribed: bool) -> BindTo {
-    let links_open_mpi = || {
-        let Some(App { program, .. }) = parts.first() else { return false };
-        let directory = program.directory.as_deref().unwrap_or(Path::new(""));
-        library::mpi_of(&directory.join(&program.path))
-            .is_some_and(|(_, family)| family == Family::OpenMpi)
-    };
+fn of_launcher(
+    launcher: LauncherBinding,
+    links_open_mpi: impl Fn() -> bool,
+    is_oversubscribed: bool,
+) -> BindTo {
     match launcher {
         LauncherBinding::OfLibrary if !links_open_mpi() => BindTo::Nothing,
         LauncherBinding::Intel | LauncherBinding::Slurm => BindTo::Launcher(launcher),
@@ -534,6 +538,15 @@ fn of_launcher(launcher: LauncherBinding, parts: &[App], is_oversubscribed: bool
         LauncherBinding::OfLibrary => BindTo::Launcher(LauncherBinding::OpenMpi),
         _ => BindTo::Launcher(launcher),
     }
+}
+
+/// True if the first program is linked with Open MPI.
+fn links_open_mpi(parts: &[App], all: &Environment) -> bool {
+    let Some(App { program, .. }) = parts.first() else { return false };
+    let directory = program.directory.as_deref().unwrap_or(Path::new(""));
+    let search = composed(program, all).search(program);
+    library::mpi_of(&directory.join(&program.path), &search)
+        .is_some_and(|(_, family)| family == Family::OpenMpi)
 }
 
 /// Lets variables of Intel MPI that one program has hold for all, as under Intel's launcher: ranks of one job

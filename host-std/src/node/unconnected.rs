@@ -5,6 +5,7 @@ use super::processes::Processes;
 use super::status::RunView;
 use crate::launch::environment::singletons::{self, MpiSingleton};
 use crate::launch::plan::job::Plan;
+use crate::launch::plan::program_environment;
 use crate::report;
 use crate::server::service::Service;
 use crate::settings::ending::OnSingletons;
@@ -157,7 +158,8 @@ fn of_job(id: JobId, plan: &Plan, service: &Service) -> Vec<String> {
         let Program { path, directory, .. } = &part.program;
         // A relative path is relative to the directory the program starts in.
         let path = directory.as_ref().map_or(path.clone(), |directory| directory.join(path));
-        let libraries = Libraries::of(&path)?;
+        let environment = program_environment::composed(&part.program, &plan.environment);
+        let libraries = Libraries::found_by(&path, &environment.search(&part.program))?;
         let (mpi, family) = (libraries.mpi()?, libraries.family()?);
         Some(report::singletons(plan, &silent, part.program.name.display(), mpi, family))
     });

@@ -94,8 +94,7 @@ fn mpi_library(maps: &[u8]) -> Option<(String, Family)> {
         Path::new(OsStr::from_bytes(path)).file_name()?.to_str()
     });
     let names = Vec::from_iter(names);
-    let is_mpi = |name: &&&str| library::MPI.iter().any(|start| name.starts_with(start));
-    let mpi = names.iter().find(is_mpi)?;
+    let mpi = names.iter().find(|name| library::is_mpi(name))?;
     Some(((*mpi).to_owned(), Family::of(names.iter().copied())))
 }
 

@@ -236,9 +236,135 @@ const TABLE_MAX: u64 = 512 << 20;
 const ENTRIES_MAX: usize = 4096;
 
 #[cfg(test)]
+pub(crate) mod made {
+    //! Files for tests: a program or library with a dynamic section, and nothing else.
+
+    use object::elf::{
+        DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, EM_X86_64, ET_DYN, SHT_DYNAMIC, SHT_STRTAB,
+    };
+
+    /// Contents of such a file.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Made<'a> {
+        pub(crate) needed: &'a [&'a str],
+        pub(crate) name: Option<&'a str>,
+        pub(crate) rpath: Option<&'a str>,
+        pub(crate) runpath: Option<&'a str>,
+        pub(crate) machine: u16,
+    }
+
+    impl Default for Made<'_> {
+        fn default() -> Self {
+            Self { needed: &[], name: None, rpath: None, runpath: None, machine: EM_X86_64.0 }
+        }
+    }
+
+    impl Made<'_> {
+        pub(crate) fn bytes(&self) -> Vec<u8> {
+            let mut texts = vec![0_u8];
+            let mut entries: Vec<[u64; 2]> = Vec::new();
+            let needed = self.needed.iter().map(|name| (DT_NEEDED.0, Some(*name)));
+            let others =
+                [(DT_SONAME.0, self.name), (DT_RPATH.0, self.rpath), (DT_RUNPATH.0, self.runpath)];
+            for (tag, text) in needed.chain(others) {
+                if let Some(text) = text {
+                    entries.push([tag.cast_unsigned(), texts.len() as u64]);
+                    texts.extend(text.as_bytes());
+                    texts.push(0);
+                }
+            }
+            entries.push([0, 0]);
+            texts.resize(texts.len().next_multiple_of(8), 0);
+            let dynamic_at = HEADER + texts.len() as u64;
+            let dynamic_len = entries.len() as u64 * 16;
+            let sections_at = dynamic_at + dynamic_len;
+            let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
+            bytes.resize(16, 0);
+            bytes.extend([ET_DYN.0, self.machine].map(u16::to_le_bytes).concat());
+            bytes.extend(1_u32.to_le_bytes());
+            bytes.extend([0, 0, sections_at].map(u64::to_le_bytes).concat());
+            bytes.extend(0_u32.to_le_bytes());
+            // Lengths of headers, and three sections.
+            bytes.extend([64_u16, 0, 0, 64, 3, 1].map(u16::to_le_bytes).concat());
+            bytes.extend(texts.iter());
+            bytes.extend(entries.iter().flatten().flat_map(|number| number.to_le_bytes()));
+            bytes.resize(bytes.len() + 64, 0);
+            bytes.extend(section(SHT_STRTAB.0, [HEADER, texts.len() as u64], 0));
+            bytes.extend(section(SHT_DYNAMIC.0, [dynamic_at, dynamic_len], 1));
+            bytes
+        }
+    }
+
+    /// Header of a section of this kind, with its place and length, and the number of its texts.
+    fn section(kind: u32, range: [u64; 2], texts: u32) -> Vec<u8> {
+        let start = [0, kind].map(u32::to_le_bytes).concat();
+        let middle = [0, 0, range[0], range[1]].map(u64::to_le_bytes).concat();
+        let links = [texts, 0].map(u32::to_le_bytes).concat();
+        let end = [8, 16].map(u64::to_le_bytes).concat();
+        [start, middle, links, end].concat()
+    }
+
+    const HEADER: u64 = 64;
+}
+
+#[cfg(test)]
 mod tests {
+    use super::made::Made;
     use super::*;
+    use std::io::{Seek, SeekFrom, Write};
+    use std::time::{Duration, Instant};
     use std::{env, fs};
+
+    #[test]
+    fn paths_of_the_older_kind_count_without_those_of_the_newer() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let made =
+            Made { needed: &["liba.so"], name: Some("me"), rpath: Some("/r"), ..Made::default() };
+        fs::write(file.path(), made.bytes()).unwrap();
+        let image = Image::read(file.path()).unwrap();
+        assert_eq!(
+            (&*image.needed, image.name.as_deref()),
+            (&["liba.so".to_owned()][..], Some("me"))
+        );
+        assert_eq!((image.first, image.then.len()), (vec![OsString::from("/r")], 0));
+        fs::write(file.path(), Made { runpath: Some("/u"), ..made }.bytes()).unwrap();
+        let image = Image::read(file.path()).unwrap();
+        assert_eq!((image.first.len(), image.then), (0, vec![OsString::from("/u")]));
+    }
+
+    #[test]
+    fn broken_file_is_no_program_or_has_what_can_be_read_of_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let made = Made { needed: &["liba.so", "libb.so"], ..Made::default() }.bytes();
+        for len in 0..made.len() {
+            fs::write(file.path(), &made[..len]).unwrap();
+            assert!(Image::read(file.path()).is_none_or(|image| image.needed.len() <= 2), "{len}");
+        }
+        for at in 0..made.len() {
+            let mut bytes = made.clone();
+            bytes[at..].iter_mut().take(8).for_each(|byte| *byte = 0xff);
+            fs::write(file.path(), &bytes).unwrap();
+            // Returns, whatever it finds.
+            let _ = Image::read(file.path());
+            let _ = has_symbol(file.path(), Symbols::Used, &|_| true);
+        }
+    }
+
+    #[test]
+    fn table_as_long_as_a_file_with_holes_is_not_read() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let mut bytes = Made { needed: &["liba.so"], ..Made::default() }.bytes();
+        // The length of the texts in the header of their section, the second but one.
+        let at = bytes.len() - 128 + 32;
+        let len_bytes = 1_u64 << 40;
+        bytes[at..at + 8].copy_from_slice(&len_bytes.to_le_bytes());
+        file.write_all(&bytes).unwrap();
+        file.as_file_mut().seek(SeekFrom::Start(2 * len_bytes)).unwrap();
+        file.write_all(&[0]).unwrap();
+        let since = Instant::now();
+        assert_eq!(Image::read(file.path()), None);
+        assert!(since.elapsed() < Duration::from_secs(5));
+    }
 
     #[test]
     fn function_of_this_program_is_found_by_its_place() {

@@ -318,3 +318,190 @@ const DIRECTORIES_MAX: usize = 256;
 
 /// Bound for configuration files that include each other.
 const INCLUDES_MAX: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::made::Made;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    /// A directory with programs and libraries, in which a search begins.
+    struct Files {
+        root: tempfile::TempDir,
+    }
+
+    impl Files {
+        fn new() -> Self {
+            Self { root: tempfile::tempdir().unwrap() }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.root.path().join(name)
+        }
+
+        fn add(&self, name: &str, made: Made<'_>) {
+            let path = self.path(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, made.bytes()).unwrap();
+        }
+
+        /// Files of the libraries of `program`, below the directory; `-` for one that is missing.
+        fn found(&self, program: &str, search: Search) -> Vec<String> {
+            let search = search.in_directory(self.root.path());
+            let mut walk = Walk::of(&self.path(program), &search).unwrap();
+            let mut found = Vec::new();
+            while let Some(needed) = walk.next_needed() {
+                found.push(match walk.load(&needed) {
+                    Some(image) => {
+                        let below = image.path.strip_prefix(self.root.path()).unwrap();
+                        let below = below.display().to_string();
+                        walk.follow(&needed, image);
+                        below
+                    }
+                    None => "-".to_owned(),
+                });
+            }
+            found
+        }
+    }
+
+    fn with(name: &'static str, value: &str) -> Search {
+        let value = OsString::from(value);
+        Search::by(&|wanted| (wanted == name).then(|| value.clone()))
+    }
+
+    fn needs<'a>(needed: &'a [&'a str]) -> Made<'a> {
+        Made { needed, ..Made::default() }
+    }
+
+    #[test]
+    fn directories_of_the_user_stand_behind_older_paths_of_a_file_and_before_newer_ones() {
+        let files = Files::new();
+        for place in ["user", "own"] {
+            files.add(&format!("{place}/libx.so"), Made::default());
+        }
+        files.add("old", Made { rpath: Some("own"), ..needs(&["libx.so"]) });
+        files.add("new", Made { runpath: Some("own"), ..needs(&["libx.so"]) });
+        let user = || with("LD_LIBRARY_PATH", "nowhere;user");
+        assert_eq!(files.found("old", user()), ["own/libx.so"]);
+        assert_eq!(files.found("new", user()), ["user/libx.so"]);
+        assert_eq!(files.found("new", Search::default()), ["own/libx.so"]);
+    }
+
+    #[test]
+    fn older_paths_count_for_libraries_of_libraries_and_newer_ones_do_not() {
+        let files = Files::new();
+        files.add("own/libx.so", needs(&["liby.so"]));
+        files.add("own/liby.so", Made::default());
+        files.add("old", Made { rpath: Some("own"), ..needs(&["libx.so"]) });
+        files.add("new", Made { runpath: Some("own"), ..needs(&["libx.so"]) });
+        assert_eq!(files.found("old", Search::default()), ["own/libx.so", "own/liby.so"]);
+        assert_eq!(files.found("new", Search::default()), ["own/libx.so", "-"]);
+        // A library with paths of the newer kind has these alone.
+        files.add("own/libx.so", Made { runpath: Some("else"), ..needs(&["liby.so"]) });
+        assert_eq!(files.found("old", Search::default()), ["own/libx.so", "-"]);
+    }
+
+    #[test]
+    fn place_of_a_program_is_where_its_file_is_and_that_of_a_library_where_it_was_found() {
+        let files = Files::new();
+        files.add("lib/libx.so", Made { runpath: Some("${ORIGIN}/more"), ..needs(&["liby.so"]) });
+        files.add("lib/more/liby.so", Made::default());
+        files.add("bin/program", Made { runpath: Some("$ORIGIN/../lib"), ..needs(&["libx.so"]) });
+        symlink("bin/program", files.path("link")).unwrap();
+        let root = files.root.path().canonicalize().unwrap();
+        let expected = ["lib/libx.so", "lib/more/liby.so"].map(|name| root.join(name));
+        let search = Search::default();
+        let mut walk = Walk::of(&files.path("link"), &search).unwrap();
+        for path in expected {
+            let needed = walk.next_needed().unwrap();
+            let image = walk.load(&needed).unwrap();
+            assert_eq!(image.path.canonicalize().unwrap(), path);
+            walk.follow(&needed, image);
+        }
+    }
+
+    #[test]
+    fn library_for_another_machine_and_broken_file_are_passed_over() {
+        let files = Files::new();
+        files.add("other/libx.so", Made { machine: 183, ..Made::default() });
+        fs::create_dir(files.path("broken")).unwrap();
+        fs::write(files.path("broken/libx.so"), "INPUT(libx.so.1)").unwrap();
+        files.add("right/libx.so", Made::default());
+        files.add("program", Made { runpath: Some("other:broken:right"), ..needs(&["libx.so"]) });
+        assert_eq!(files.found("program", Search::default()), ["right/libx.so"]);
+    }
+
+    #[test]
+    fn preloaded_library_comes_first_and_stands_for_the_one_of_its_name() {
+        let files = Files::new();
+        files.add("own/libx.so.1", Made::default());
+        files.add("mine.so", Made { name: Some("libx.so.1"), ..needs(&["libno-such.so"]) });
+        files.add("program", Made { runpath: Some("own"), ..needs(&["libx.so.1"]) });
+        let preloaded = || with("LD_PRELOAD", "nowhere.so ./mine.so:");
+        assert_eq!(files.found("program", Search::default()), ["own/libx.so.1"]);
+        assert_eq!(files.found("program", preloaded()), ["-", "mine.so", "-"]);
+    }
+
+    #[test]
+    fn variables_of_the_user_say_nothing_about_a_program_with_permissions_of_others() {
+        let files = Files::new();
+        files.add("user/libx.so", Made::default());
+        files.add("own/libx.so", Made::default());
+        files.add("program", Made { runpath: Some("$ORIGIN/own"), ..needs(&["libx.so"]) });
+        let user = || with("LD_LIBRARY_PATH", "user");
+        assert_eq!(files.found("program", user()), ["user/libx.so"]);
+        assert_eq!(files.found("program", Search::default()), ["own/libx.so"]);
+        let program = files.path("program");
+        if !geteuid().is_root() {
+            return;
+        }
+        std::os::unix::fs::chown(&program, Some(1), Some(1)).unwrap();
+        for mode in [0o4755, 0o2755] {
+            fs::set_permissions(&program, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(files.found("program", user()), ["-"], "{mode:o}");
+            assert_eq!(files.found("program", Search::default()), ["-"], "{mode:o}");
+        }
+        // Without the permission to execute, the bit of a group locks a file.
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o2745)).unwrap();
+        assert_eq!(files.found("program", user()), ["user/libx.so"]);
+    }
+
+    #[test]
+    fn libraries_that_need_each_other_end() {
+        let files = Files::new();
+        files.add("own/libx.so", needs(&["liby.so", "libx.so"]));
+        files.add("own/liby.so", needs(&["libx.so", "program"]));
+        let chain: Vec<String> = (0..2 * LIBRARIES_MAX).map(|at| format!("lib{at}.so")).collect();
+        let chain = Vec::from_iter(chain.iter().map(String::as_str));
+        files.add("program", Made { rpath: Some("own"), ..needs(&["libx.so"]) });
+        assert_eq!(files.found("program", Search::default()), ["own/libx.so", "own/liby.so", "-"]);
+        files.add("program", needs(&chain));
+        assert_eq!(files.found("program", Search::default()).len(), LIBRARIES_MAX);
+    }
+
+    #[test]
+    fn files_of_the_loader_include_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        fs::create_dir(directory.join("conf.d")).unwrap();
+        let main = directory.join("ld.so.conf");
+        let shown = directory.display();
+        fs::write(
+            &main,
+            format!("# directories\n/first\ninclude {shown}/conf.d/*.conf\n/last # here\n"),
+        )
+        .unwrap();
+        fs::write(
+            directory.join("conf.d/a.conf"),
+            format!("/second\ninclude {shown}/ld.so.conf\n"),
+        )
+        .unwrap();
+        fs::write(directory.join("conf.d/b.txt"), "/never\n").unwrap();
+        let found = configured(&main, 0);
+        assert_eq!(found[..2], [PathBuf::from("/first"), PathBuf::from("/second")]);
+        assert!(
+            found.contains(&PathBuf::from("/last")) && !found.contains(&PathBuf::from("/never"))
+        );
+    }
+}

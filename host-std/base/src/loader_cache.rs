@@ -63,7 +63,8 @@ impl LoaderCache {
         let start = at.checked_mul(ENTRY_BYTES)?.checked_add(HEADER_BYTES)?;
         let text = |field: usize| {
             let offset = usize::try_from(number(&self.bytes, start.checked_add(field)?)?).ok()?;
-            self.bytes.get(offset..)?.split(|byte| *byte == 0).next()
+            let rest = self.bytes.get(offset..)?;
+            rest.get(..rest.iter().position(|byte| *byte == 0)?)
         };
         let extensions = self.bytes.get(start.checked_add(16)?..start.checked_add(24)?)?;
         let is_variant = extensions.iter().any(|byte| *byte != 0);
@@ -150,9 +151,7 @@ mod tests {
         let whole = cache(&[["liba.so", "/a"]]);
         for len in 0..whole.len() {
             let found = paths(&whole[..len], "liba.so");
-            assert!(
-                found.is_empty() || found == [PathBuf::from("/a")] || found == [PathBuf::from("/")]
-            );
+            assert_eq!(found, Vec::<PathBuf>::new(), "{len}");
         }
         for at in 0..whole.len() {
             let mut bytes = whole.clone();

@@ -463,7 +463,9 @@ fn default_ranks(
         DefaultRanks::OfLibrary(unit) => {
             let program = program(part.clone(), settings, default)?;
             let path = program.directory.as_deref().map(|directory| directory.join(&program.path));
-            let libraries = Libraries::of(path.as_deref().unwrap_or(&program.path));
+            let search = composed(&program, &settings.environment).search(&program);
+            let path = path.as_deref().unwrap_or(&program.path);
+            let libraries = Libraries::found_by(path, &search);
             if libraries.and_then(|all| all.family()) != Some(Family::OpenMpi) {
                 return Ok(Some(1));
             }

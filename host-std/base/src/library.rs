@@ -63,8 +63,8 @@ impl Libraries {
         self.found.iter().find(|library| is_mpi(file_name(&library.name)))
     }
 
-    /// MPI implementation: a library of the standard's binary interface, or one around another library, is of that
-    /// which it needs.
+    /// MPI implementation: a library of the standard's binary interface, or one around another library, is
+    /// of that which it needs.
     pub fn family(&self) -> Option<Family> {
         let names = self.found.iter().map(|library| &library.name).chain(&self.missing);
         self.mpi().map(|_| Family::of(names.map(|name| file_name(name))))
@@ -168,8 +168,8 @@ pub const ABI: &str = "libmpi_abi.so";
 const PLAIN: &[&str] =
     &["libc.so", "libm.so", "ld-linux", "libpthread.so", "libdl.so", "libgcc_s.so", "librt.so"];
 
-/// Functions of MPICH from 4.1 on that its derivatives lack; its library of the standard's binary interface has
-/// the second alone.
+/// Functions of MPICH from 4.1 on that its derivatives lack; its library of the standard's binary interface
+/// has the second alone.
 const SINCE_MPICH_4_1: &[&[u8]] = &[b"MPIX_Stream_create", b"MPIX_Type_iov_len"];
 
 /// The function by which the C libraries of this project are recognised.

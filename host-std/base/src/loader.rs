@@ -1,10 +1,10 @@
 //! Search of the system's loader for the libraries of a program, without running the program.
 //!
 //! The order is that of the loader: `LD_PRELOAD`, then for each name the paths in the files that led to it
-//! (`DT_RPATH`), `LD_LIBRARY_PATH`, the paths of the file itself (`DT_RUNPATH`), the loader's cache and its default
-//! directories; libraries for other machines are passed over. Variants for extensions of a processor
-//! (`glibc-hwcaps`) are not looked for: they need the same libraries. Libraries that a program loads while it runs
-//! are not seen, nor statically linked ones.
+//! (`DT_RPATH`), `LD_LIBRARY_PATH`, the paths of the file itself (`DT_RUNPATH`), the loader's cache and its
+//! default directories; libraries for other machines are passed over. Variants for extensions of a
+//! processor (`glibc-hwcaps`) are not looked for: they need the same libraries. Libraries that a program
+//! loads while it runs are not seen, nor statically linked ones.
 //!
 //! Spec: ld.so(8), "DESCRIPTION" and "Secure-execution mode".
 
@@ -205,8 +205,8 @@ impl<'a> Walk<'a> {
         items.flat_map(|item| self.expanded(item, number)).collect()
     }
 
-    /// Paths that an item of a list can mean: its variables have the values of the image with this number, and one
-    /// of them depends on how the loader was built.
+    /// Paths that an item of a list can mean: its variables have the values of the image with this number,
+    /// and one of them depends on how the loader was built.
     ///
     /// Spec: ld.so(8), "Dynamic string tokens".
     fn expanded(&self, item: &OsStr, number: usize) -> Vec<PathBuf> {

@@ -1,8 +1,8 @@
-//! Cache of the system's loader, `/etc/ld.so.cache`: paths of libraries in the directories that an administrator
-//! has configured, as ldconfig(8) has found them.
+//! Cache of the system's loader, `/etc/ld.so.cache`: paths of libraries in the directories that an
+//! administrator has configured, as ldconfig(8) has found them.
 //!
-//! The format is that of the GNU C library from 2.2 on, alone or behind that of older ones. Numbers are those of the
-//! machine; each offset is checked, and a file of another form has no entries.
+//! The format is that of the GNU C library from 2.2 on, alone or behind that of older ones. Numbers are
+//! those of the machine; each offset is checked, and a file of another form has no entries.
 
 use crate::system_file;
 use std::ffi::OsStr;

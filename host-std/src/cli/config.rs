@@ -482,8 +482,8 @@ fn sufficient(
     let most = ranks.min(room);
     largest_in_set(set, most).filter(|ranks| *ranks > 0).ok_or_else(|| UsageError::Other {
         what: format!(
-            "'--soft {set}' has no number from 1 to {most}, the most that can be started; name another set, or \
-             more ranks with -n"
+            "'--soft {set}' has no number from 1 to {most}, the most that can be started; name another set, \
+             or more ranks with -n"
         ),
     })
 }

@@ -129,8 +129,8 @@ impl JobHosts {
         }
     }
 
-    /// Number of ranks of the program at this place that its hosts take without more ranks than slots where the
-    /// user forbids these.
+    /// Number of ranks of the program at this place that its hosts take without more ranks than slots where
+    /// the user forbids these.
     pub(super) fn room(&self, part: usize, settings: &HostSettings) -> u32 {
         let own = self.own.get(part).and_then(Option::as_ref);
         match settings.oversubscribe {

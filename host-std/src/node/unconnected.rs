@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 
 /// Watches running ranks that have sent no message, for MPI processes that cannot find the launcher.
 ///
-/// They are frequent for a moment after a start, in which a short program begins and ends. Then the next look
-/// follows after a quarter of the time since the last start, and after a multiple of the time that the last
-/// one took. Programs whose files settle what they are offered connect before the first look at them, which finds
-/// those that have loaded another library than the one by which they were judged.
+/// They are frequent for a moment after a start, in which a short program begins and ends. Then the next
+/// look follows after a quarter of the time since the last start, and after a multiple of the time that the
+/// last one took. Programs whose files settle what they are offered connect before the first look at them,
+/// which finds those that have loaded another library than the one by which they were judged.
 #[derive(Debug, Default)]
 pub(super) struct UnconnectedWatch {
     /// Number of processes at the last look, and the time at which it was new.
@@ -186,8 +186,8 @@ fn of_job(id: JobId, plan: &Plan, service: &Service) -> Vec<String> {
 /// Time from a start to the first look; `MPI_Init` takes longer.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 
-/// Time from the last start to the first look at programs that are offered one protocol: by then most of them have
-/// connected.
+/// Time from the last start to the first look at programs that are offered one protocol: by then most of
+/// them have connected.
 const SETTLED_LOOK: Duration = Duration::from_millis(250);
 
 /// Time by which it is later for each rank.

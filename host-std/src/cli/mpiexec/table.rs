@@ -143,8 +143,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(
         &["file"],
         Refused(
-            "the standard does not define its contents; '-configfile FILE' names programs, and '-hostfile FILE' \
-             hosts",
+            "the standard does not define its contents; '-configfile FILE' names programs, and \
+             '-hostfile FILE' hosts",
         ),
     ),
     word(&["initial-errhandler"], HydraEffect::Options("--env", initial_error_handler)),

@@ -40,8 +40,8 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Job.value(
         "soft",
         "SET",
-        "numbers of ranks that will do, as '2,4:8:2': the largest one up to the number of ranks, and up to the \
-         slots with --no-oversubscribe, is started",
+        "numbers of ranks that will do, as '2,4:8:2': the largest one up to the number of ranks, and up to \
+         the slots with --no-oversubscribe, is started",
         |settings, value| put(&mut settings.job.soft, set(value).map(Some)),
         |settings| settings.job.soft.clone(),
     )

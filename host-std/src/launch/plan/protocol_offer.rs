@@ -5,9 +5,9 @@
 //! offered only where the file does not settle it: to interpreters, to programs that may start or
 //! load others, and to those whose MPI library the loader does not find.
 //!
-//! The name of a library of MPI settles it where it has the version of an implementation. One of the standard's
-//! binary interface has the same name everywhere, and one around another library may have any: these are of the
-//! kind of those that they need.
+//! The name of a library of MPI settles it where it has the version of an implementation. One of the
+//! standard's binary interface has the same name everywhere, and one around another library may have any:
+//! these are of the kind of those that they need.
 
 use super::pmix_store;
 use super::pmix_store::StoreOffer;

@@ -324,7 +324,7 @@ pub(crate) fn listening(plan: &Plan, endpoint: &Endpoint) -> String {
         }
     };
     let tls = match &endpoint.pin {
-        Some(pin) => format!(" PMI_SOCKTYPE=ssl {PIN_VARIABLE}={pin}"),
+        Some(pin) => format!(" PMI_SOCKTYPE=OpenSSL {PIN_VARIABLE}={pin}"),
         None => String::new(),
     };
     let name = if endpoint.is_web() { "" } else { "PMI_PORT=" };

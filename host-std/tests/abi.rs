@@ -208,6 +208,48 @@ fn implementation_that_is_not_found_leaves_the_choice_to_the_library() {
 }
 
 #[test]
+fn name_of_a_library_counts_less_than_what_the_library_needs() {
+    let directory = tempfile::tempdir().unwrap();
+    let empty = directory.path().join("empty.c");
+    fs::write(&empty, "").unwrap();
+    let library = |below: &Path, name: &str, needed: Option<&Path>| {
+        let made = below.join(name);
+        let mut options = vec!["-shared".to_owned(), "-Wl,--no-as-needed".to_owned()];
+        options.push(format!("-Wl,-soname,{name}"));
+        options.extend(needed.map(|needed| needed.display().to_string()));
+        build(Path::new("cc"), &empty, &made, &options);
+        made
+    };
+    let main = directory.path().join("main.c");
+    fs::write(&main, "int main(void) { return 0; }\n").unwrap();
+    for (name, needed, offer) in [
+        ("libmpi.so.12", None, "PMI: "),
+        ("libmpi.so.40", None, "PMIx: "),
+        ("libmpi_abi.so.1", None, "PMI: "),
+        ("libmpi.so.12", Some("libpmix.so.2"), "PMI and PMIx: "),
+        ("libmpi.so.12", Some("libmpi.so.40"), "PMIx: "),
+        ("libmpi.so.40", Some("libmpich.so.12"), "PMI: "),
+        ("libmpi_abi.so.1", Some("libpmix.so.2"), "PMI and PMIx: "),
+        ("libmpi_abi.so.1", Some("libopen-pal.so.80"), "PMIx: "),
+        ("libmpi_abi.so.1", Some("libmpi.so.40"), "PMIx: "),
+        ("libmine.so.1", Some("libmpi_abi.so.1"), "PMI: "),
+        ("libmine.so.1", Some("libmpi.so.40"), "PMIx: "),
+        ("libmine.so.1", None, "PMI: it links no MPI library"),
+    ] {
+        let below = tempfile::tempdir_in(directory.path()).unwrap();
+        let needed = needed.map(|needed| library(below.path(), needed, None));
+        let made = library(below.path(), name, needed.as_deref());
+        let program = below.path().join("program");
+        let options = ["-Wl,--no-as-needed".into(), made.display().to_string()];
+        build(Path::new("cc"), &main, &program, &options);
+        let mut command = host(["run", "--dry-run", "-n", "2"]);
+        let ran = run(command.arg(&program).env(PATH, below.path())).exits_with(0);
+        let text = format!("{}{}", ran.out, ran.err);
+        assert!(text.contains(&format!("finds a server for {offer}")), "{name} {needed:?}: {text}");
+    }
+}
+
+#[test]
 fn program_without_its_launcher_is_known_by_what_it_has_loaded() {
     let Some(interface) = Interface::get() else { return };
     let last = interface.implementations.last().unwrap();

@@ -324,7 +324,7 @@ pub(crate) fn listening(plan: &Plan, endpoint: &Endpoint) -> String {
         }
     };
     let tls = match &endpoint.pin {
-        Some(pin) => format!(" PMI_SOCKTYPE=ssl {PIN_VARIABLE}={pin}"),
+        Some(pin) => format!(" PMI_SOCKTYPE=OpenSSL {PIN_VARIABLE}={pin}"),
         None => String::new(),
     };
     let name = if endpoint.is_web() { "" } else { "PMI_PORT=" };
@@ -554,11 +554,14 @@ pub(crate) fn all_singletons(plan: &Plan, found: &MpiSingleton) -> String {
         Some(_) => "",
     };
     let ranks: Ranks = plan.placement.ranks.iter().collect();
-    let MpiSingleton { program, library, family, variable, .. } = found;
+    let MpiSingleton { program, library, family, variable, was_offered, .. } = found;
+    let remedy = match was_offered {
+        true => "start it without the program that removes the variables of the launcher",
+        false => "offer it PMIx with '--pmi x'",
+    };
     format!(
         "{} of {} ({} on {}) run {} without {variable}: its {family} ({library}) cannot find this launcher, \
-         so each is rank 0 of 1; start it without the program that removes the variables of the launcher, \
-         or accept that with '--on-singletons ignore'{code}",
+         so each is rank 0 of 1; {remedy}, or accept that with '--on-singletons ignore'{code}",
         ranks.named(),
         size(plan),
         plan.program_names(),

@@ -3,8 +3,7 @@
 use crate::common::library::{OPEN_MPI_4, OPEN_MPI_5};
 use crate::common::{host, job, mpi_program, openmpi_program, pmix_program, run};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 #[test]
 fn both_libraries_run_with_no_option_also_through_a_shell() {
@@ -110,37 +109,4 @@ fn program_in_the_directory_of_its_spawner_is_found_by_its_name_alone() {
         assert_eq!(ran.lines(), ["parent 0 was refused"]);
         ran.says(&["is in no directory of PATH"]);
     }
-}
-
-/// `hello`, linked with a library of the standard's binary interface alone, which is part of Open MPI.
-fn standard_interface_program(directory: &Path) -> Option<PathBuf> {
-    openmpi_program("hello")?;
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/hello.c");
-    let [library, main, program] =
-        ["libmpi_abi.so.0", "main.c", "hello"].map(|name| directory.join(name));
-    let build = |compiler: &str, options: &[&str], files: [&Path; 2], made: &Path| {
-        let mut command = Command::new(compiler);
-        let status = command.args(files).args(options).arg("-o").arg(made).status();
-        assert!(status.is_ok_and(|status| status.success()), "{command:?}");
-    };
-    let text = "int hello(int, char **); int main(int c, char **v) { return hello(c, v); }\n";
-    fs::write(&main, text).unwrap();
-    let options = ["-shared", "-fPIC", "-Dmain=hello", "-Wl,-soname,libmpi_abi.so.0"];
-    build("mpicc.openmpi", &options, [&source, Path::new("-Wl,--no-as-needed")], &library);
-    let path = format!("-Wl,-rpath,{}", directory.display());
-    build("cc", &["-Wl,--allow-shlib-undefined", &path], [&main, &library], &program);
-    Some(program)
-}
-
-#[test]
-fn library_of_the_standard_interface_is_judged_by_the_libraries_that_it_needs() {
-    let directory = tempfile::tempdir().unwrap();
-    let Some(program) = standard_interface_program(directory.path()) else { return };
-    let ran = run(&mut job(2, [&program])).exits_with(0).says_nothing();
-    let ranks =
-        Vec::from_iter(ran.lines().into_iter().map(|line| line.split(" on ").next().unwrap()));
-    assert_eq!(ranks, ["rank 0 of 2", "rank 1 of 2"]);
-    // Without its launcher, it is known as Open MPI as well.
-    let ran = run(job(2, ["env", "-i"]).arg(&program)).exits_with(1);
-    assert!(ran.err.contains("Open MPI"), "{}", ran.err);
 }

@@ -145,6 +145,38 @@ fn programs_start_in_the_folder_that_was_said() {
 }
 
 #[test]
+fn largest_number_of_a_set_that_fits_is_started() {
+    let started = |words: &[&str]| {
+        let ran = run(&mut mpiexec([words, &["echo", "x"]].concat()));
+        ran.exits_with(0).says_nothing().out.lines().count()
+    };
+    for (ranks, set, count) in [("5", "1:5:2", 5), ("4", "1:5:2", 3), ("9", "2,4:8:2", 8)] {
+        assert_eq!(started(&["-n", ranks, "-soft", set]), count, "{ranks} {set}");
+    }
+    let slots = ["-hosts", "localhost:5", "-nooversubscribe"];
+    assert_eq!(started(&[&slots[..], &["-n", "9", "-soft", "2:8:2"]].concat()), 4);
+    let first = ["-n", "2", "echo", "x", ":", "-n", "9", "-soft", "1:8"];
+    assert_eq!(started(&[&slots[..], &first].concat()), 5);
+    refused(&["-n", "4", "-soft", "5:9", "echo"], &["--soft 5:9", "from 1 to 4"]);
+    refused(&["-n", "4", "-soft", "4:1", "echo"], &["-soft 4:1", "try '2,4:8:2'"]);
+    refused(&["-soft", "1", "-soft", "2", "-n", "4", "echo"], &["-soft 2", "it was '1' before"]);
+}
+
+#[test]
+fn programs_are_looked_for_where_the_standard_s_options_say() {
+    let directory = tempfile::tempdir().unwrap();
+    let own = directory.path().join("of-this-test");
+    std::os::unix::fs::symlink("/bin/echo", &own).unwrap();
+    let path = directory.path().to_str().unwrap();
+    let words = ["-n", "1", "echo", "first", ":", "-path", path, "-n", "1", "of-this-test", "x"];
+    assert_eq!(run(&mut mpiexec(words)).exits_with(0).lines(), ["first", "x"]);
+    let arch = std::env::consts::ARCH;
+    run(&mut mpiexec(["-arch", arch, "-n", "1", "echo", "x"])).exits_with(0).says_nothing();
+    refused(&["-arch", "vax", "-n", "1", "echo"], &["-arch vax", "another kind of processor"]);
+    refused(&["-file", "f", "-n", "1", "echo"], &["-file f", "-configfile FILE"]);
+}
+
+#[test]
 fn hosts_that_cannot_be_reached_are_reported() {
     alike(&["-hosts", "localhost", "-n", "2", "echo", "x"]).exits_with(0);
     alike(&["-host", "localhost:3", "echo", "x"]).exits_with(0);

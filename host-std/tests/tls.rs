@@ -25,7 +25,7 @@ fn environment(host: &Host, id: u32, version: &str) -> Environment {
 /// Starts `pmi-host run --listen … --tls WORDS…`.
 fn secured(words: &[&str]) -> Host {
     let host = Host::start(&[&["--tls"], words].concat());
-    assert!(host.listens.contains(" PMI_SOCKTYPE=ssl PMI_TLS_PIN="), "{}", host.listens);
+    assert!(host.listens.contains(" PMI_SOCKTYPE=OpenSSL PMI_TLS_PIN="), "{}", host.listens);
     host
 }
 
@@ -81,6 +81,7 @@ fn questions_that_come_at_once_are_all_answered_under_tls() {
     assert_eq!(host.end().0, 0);
 }
 
+// Coverage: W2-12
 #[test]
 fn ranks_that_are_started_find_the_certificate_in_their_environment() {
     let host =
@@ -89,7 +90,7 @@ fn ranks_that_are_started_find_the_certificate_in_their_environment() {
     let mut member = pmi_std::connect_by(environment(&host, 1, "1")).unwrap().unwrap();
     member.pmi.finalize().unwrap();
     let (code, out, said) = host.end();
-    assert_eq!((code, out), (0, format!("ssl {pin}\n")), "{said}");
+    assert_eq!((code, out), (0, format!("OpenSSL {pin}\n")), "{said}");
 }
 
 // Coverage: W2-9
@@ -107,7 +108,7 @@ fn peer_without_tls_is_rejected_with_the_reason_by_a_job_under_tls() {
         let mut plain = host.dial();
         assert_eq!(ask(&mut plain, line), answer);
         rest(&mut plain);
-        host.says("does not speak TLS, which this job requires; it needs PMI_SOCKTYPE=ssl");
+        host.says("does not speak TLS, which this job requires; it needs PMI_SOCKTYPE=OpenSSL");
         host.says("the job continues");
     }
 }

@@ -4,7 +4,9 @@
 //! ```text
 //! exit        exit codes, and output of short commands; columns: tables of text
 //! usage       errors of command lines; words: a line split as a shell does; ranges: `0-2,5`
-//! library     MPI libraries of a program, and functions, from its file
+//! image       what the file of a program or library needs, and its functions
+//! loader      libraries of a program as the system's loader finds them, some in its loader_cache
+//! library     MPI libraries of a program
 //! user_file   opens files that users name, safely against other users; system_file: files of the kernel and
 //!             of the administrator
 //! limits      limits of the system for this process; host_name: name of this machine
@@ -29,10 +31,13 @@ pub mod env;
 pub mod executable;
 pub mod exit;
 pub mod host_name;
+pub mod image;
 mod key_index;
 pub mod kvs_budget;
 pub mod library;
 pub mod limits;
+pub mod loader;
+mod loader_cache;
 pub mod map_kvs;
 pub mod program;
 pub mod ranges;

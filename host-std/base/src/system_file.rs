@@ -42,12 +42,22 @@ pub fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
 ///
 /// As [`read_to_string`], and [`FileTooLarge`](io::ErrorKind::FileTooLarge).
 pub fn read_bounded(path: impl AsRef<Path>, bytes_max: usize) -> io::Result<String> {
-    let mut text = String::new();
+    let bytes = read_bytes_bounded(path, bytes_max)?;
+    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// The same for any contents.
+///
+/// # Errors
+///
+/// As [`read`], and [`FileTooLarge`](io::ErrorKind::FileTooLarge).
+pub fn read_bytes_bounded(path: impl AsRef<Path>, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
     let file = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
-    file.take(limit.saturating_add(1)).read_to_string(&mut text)?;
-    match text.len() <= bytes_max {
-        true => Ok(text),
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() <= bytes_max {
+        true => Ok(bytes),
         false => Err(io::ErrorKind::FileTooLarge.into()),
     }
 }

@@ -21,6 +21,11 @@
 extern "C" {
 #endif
 
+#ifndef PMI_VERSION
+#define PMI_VERSION 2
+#define PMI_SUBVERSION 0
+#endif
+
 #define PMI2_MAX_KEYLEN 64
 #define PMI2_MAX_VALLEN 1024
 #define PMI2_MAX_ATTRVALUE 1024
@@ -86,7 +91,8 @@ int PMI2_Job_GetId(char jobid[], int jobid_size);
 int PMI2_Job_GetRank(int *rank);
 int PMI2_Info_GetSize(int *size);
 
-/* Other jobs, whose values PMI2_KVS_Get reads once they are connected. */
+/* Other jobs, whose values PMI2_KVS_Get reads once they are connected. conn is not used: PMI2_FAIL if the servers of
+ * the two jobs do not know each other's values. */
 int PMI2_Job_Connect(const char jobid[], PMI2_Connect_comm_t *conn);
 int PMI2_Job_Disconnect(const char jobid[]);
 

@@ -1,6 +1,7 @@
 //! Check of the program of a run, on one host: it is there, can be executed, and has its libraries.
 
-use pmi_host_base::library::{Libraries, Search};
+use pmi_host_base::library::Libraries;
+use pmi_host_base::loader::Search;
 use pmi_host_base::program::{Program, ProgramError};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};

@@ -7,7 +7,8 @@ use crate::demo_rank::DEMO_RANK;
 use crate::launch::environment::other_launchers;
 use crate::launch::plan::job::{App, JobSpec, name_of_this_run};
 use crate::launch::plan::preload;
-use crate::launch::plan::program_environment::found_by;
+use crate::launch::plan::program_environment::{composed, found_by};
+use crate::launch::plan::spawn_request::largest_in_set;
 use crate::launch::start::gdb::GDB;
 use crate::launch::topology::binding;
 use crate::launch::topology::binding::RankCounts;
@@ -15,7 +16,7 @@ use crate::launch::topology::places::{NodePlaces, PlaceRequest};
 use crate::placement::{ExpectedRanks, HostList, PlacedHosts};
 use crate::server::listen_config::ListenConfig;
 use crate::server::listen_config::WebListenConfig;
-use crate::settings::environment::Rendezvous;
+use crate::settings::environment::{Environment, Rendezvous};
 use crate::settings::hosts::HostSource;
 use crate::settings::job::RankTool;
 use crate::settings::placement::{BindTo, Display, LauncherBinding};
@@ -141,16 +142,17 @@ impl Config {
                 None => default_ranks(args.default_ranks, &args.parts[part], &settings),
             }
         };
-        let counts = args.parts.iter().enumerate();
-        let counts = counts.map(|(at, part)| {
+        let mut counts: Vec<u32> = Vec::new();
+        for (at, part) in args.parts.iter().enumerate() {
             let stated = match stated_ranks(part, &settings)? {
                 Some(ranks) => Ok(Some(ranks)),
                 None => fallback(at),
             };
-            let counted = stated.and_then(|ranks| Ok(count(ranks, callers)?));
-            counted.map_err(|error| error.of_part(&args.parts[..at]))
-        });
-        let counts: Vec<u32> = counts.collect::<Result<_, ConfigError>>()?;
+            let room = hosts.room(at, &settings.hosts).saturating_sub(counts.iter().sum());
+            let counted = stated
+                .and_then(|ranks| Ok(sufficient(count(ranks, callers)?, room, part, &settings)?));
+            counts.push(counted.map_err(|error| error.of_part(&args.parts[..at]))?);
+        }
         let ranks = counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
         let other = |what| UsageError::Other { what };
         settings.output.check_readers(ranks).map_err(other)?;
@@ -216,7 +218,10 @@ impl Config {
             let is_here = settings.nodes.starter.as_ref().is_some_and(StarterName::is_here);
             settings.placement.bind_to = match hosts.is_some() && is_here {
                 true => BindTo::Nothing,
-                false => of_launcher(launcher, &parts, is_oversubscribed),
+                false => {
+                    let of_parts = || links_open_mpi(&parts, &settings.environment);
+                    of_launcher(launcher, of_parts, is_oversubscribed)
+                }
             };
         }
         let places = match hosts {
@@ -296,7 +301,9 @@ impl Config {
         let of = |part: &App| {
             let Program { path, directory, name, .. } = &part.program;
             let path = directory.as_ref().map_or(path.clone(), |directory| directory.join(path));
-            Some((Libraries::of(&path)?.family()?, name.display().to_string()))
+            let environment = composed(&part.program, &self.settings.environment);
+            let libraries = Libraries::found_by(&path, &environment.search(&part.program))?;
+            Some((libraries.family()?, name.display().to_string()))
         };
         let all: Vec<(Family, String)> = self.parts.iter().filter_map(of).collect();
         let (first, one) = all.first()?;
@@ -304,6 +311,28 @@ impl Config {
         Some(format!(
             "'{one}' is linked with {first} and '{other}' with {second}: they cannot form one \
              MPI_COMM_WORLD, and MPI_Init fails or waits; start them as separate runs"
+        ))
+    }
+
+    /// Note if the user chooses an initial error handler for a program of a library that reads none.
+    pub(crate) fn idle_error_handler(&self) -> Option<String> {
+        let is_chosen = |(name, value): &(OsString, OsString)| {
+            name == ERROR_HANDLER && value != "mpi_errors_are_fatal"
+        };
+        let all = &self.settings.environment;
+        let is_idle = |part: &&App| {
+            let program = &part.program;
+            let is_named = all.set.iter().chain(&program.variables).any(is_chosen);
+            let directory = program.directory.as_deref().unwrap_or(Path::new(""));
+            let search = || composed(program, all).search(program);
+            let family = || library::mpi_of(&directory.join(&program.path), &search());
+            is_named && family().is_some_and(|(_, family)| family == Family::Mpich)
+        };
+        let idle = self.parts.iter().find(is_idle)?;
+        Some(format!(
+            "the initial error handler has no effect on '{}': MPICH and its derivatives read none; call \
+             MPI_Comm_set_errhandler",
+            idle.program.name.display()
         ))
     }
 
@@ -443,6 +472,25 @@ fn count(ranks: Option<u32>, callers: u32) -> Result<u32, UsageError> {
     }
 }
 
+/// Number of ranks of a program for which a set of numbers will do (`--soft`): the largest of the set up to
+/// `ranks` and `room`. Without a set it is `ranks`.
+fn sufficient(
+    ranks: u32,
+    room: u32,
+    part: &PartArgs,
+    settings: &Settings,
+) -> Result<u32, UsageError> {
+    let own = own_settings(part)?.job.soft;
+    let Some(set) = own.as_ref().or(settings.job.soft.as_ref()) else { return Ok(ranks) };
+    let most = ranks.min(room);
+    largest_in_set(set, most).filter(|ranks| *ranks > 0).ok_or_else(|| UsageError::Other {
+        what: format!(
+            "'--soft {set}' has no number from 1 to {most}, the most that can be started; name another set, \
+             or more ranks with -n"
+        ),
+    })
+}
+
 /// Number of ranks that an option states.
 fn stated_ranks(part: &PartArgs, settings: &Settings) -> Result<Option<u32>, UsageError> {
     Ok(own_settings(part)?.job.ranks.or(settings.job.ranks))
@@ -461,7 +509,9 @@ fn default_ranks(
         DefaultRanks::OfLibrary(unit) => {
             let program = program(part.clone(), settings, default)?;
             let path = program.directory.as_deref().map(|directory| directory.join(&program.path));
-            let libraries = Libraries::of(path.as_deref().unwrap_or(&program.path));
+            let search = composed(&program, &settings.environment).search(&program);
+            let path = path.as_deref().unwrap_or(&program.path);
+            let libraries = Libraries::found_by(path, &search);
             if libraries.and_then(|all| all.family()) != Some(Family::OpenMpi) {
                 return Ok(Some(1));
             }
@@ -494,7 +544,7 @@ fn program(
     let mut words = part.words.into_iter();
     let program = match words.next() {
         Some(name) => {
-            let search = settings.job.search.clone();
+            let search = own.job.search.or_else(|| settings.job.search.clone());
             let find = match looks_here(launcher, &name, directory.as_deref()) {
                 true => Program::find_or_here,
                 false => Program::find,
@@ -542,13 +592,11 @@ pub(crate) fn place_ranks(
 
 /// Binding of another launcher without an option: Open MPI's binds no ranks where hosts have more of them
 /// than slots.
-fn of_launcher(launcher: LauncherBinding, parts: &[App], is_oversubscribed: bool) -> BindTo {
-    let links_open_mpi = || {
-        let Some(App { program, .. }) = parts.first() else { return false };
-        let directory = program.directory.as_deref().unwrap_or(Path::new(""));
-        library::mpi_of(&directory.join(&program.path))
-            .is_some_and(|(_, family)| family == Family::OpenMpi)
-    };
+fn of_launcher(
+    launcher: LauncherBinding,
+    links_open_mpi: impl Fn() -> bool,
+    is_oversubscribed: bool,
+) -> BindTo {
     match launcher {
         LauncherBinding::OfLibrary if !links_open_mpi() => BindTo::Nothing,
         LauncherBinding::Intel | LauncherBinding::Slurm => BindTo::Launcher(launcher),
@@ -556,6 +604,15 @@ fn of_launcher(launcher: LauncherBinding, parts: &[App], is_oversubscribed: bool
         LauncherBinding::OfLibrary => BindTo::Launcher(LauncherBinding::OpenMpi),
         _ => BindTo::Launcher(launcher),
     }
+}
+
+/// True if the first program is linked with Open MPI.
+fn links_open_mpi(parts: &[App], all: &Environment) -> bool {
+    let Some(App { program, .. }) = parts.first() else { return false };
+    let directory = program.directory.as_deref().unwrap_or(Path::new(""));
+    let search = composed(program, all).search(program);
+    library::mpi_of(&directory.join(&program.path), &search)
+        .is_some_and(|(_, family)| family == Family::OpenMpi)
 }
 
 /// Lets variables of Intel MPI that one program has hold for all, as under Intel's launcher: ranks of one job
@@ -606,6 +663,9 @@ impl ConfigError {
         }
     }
 }
+
+/// Variable by which Open MPI reads the initial error handler.
+pub(super) const ERROR_HANDLER: &str = "OMPI_MCA_mpi_initial_errhandler";
 
 /// This executable, for a child that has not executed another one.
 const SELF: &str = "/proc/self/exe";

@@ -129,6 +129,16 @@ impl JobHosts {
         }
     }
 
+    /// Number of ranks of the program at this place that its hosts take without more ranks than slots where
+    /// the user forbids these.
+    pub(super) fn room(&self, part: usize, settings: &HostSettings) -> u32 {
+        let own = self.own.get(part).and_then(Option::as_ref);
+        match settings.oversubscribe {
+            true => u32::MAX,
+            false => own.unwrap_or(&self.common).hosts.capacity(settings.rules()),
+        }
+    }
+
     /// Number of ranks that all hosts take which the user or a batch system names; `None` if neither names
     /// any.
     pub(super) fn slots(&self, settings: &HostSettings) -> Option<u32> {

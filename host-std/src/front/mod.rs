@@ -323,6 +323,9 @@ fn start(mut config: Config, args: RunArgs) -> ExitCode {
     if let Some(warning) = config.mixed_families() {
         before.push_str(&line(warning));
     }
+    if let Some(note) = config.idle_error_handler() {
+        before.push_str(&line(note));
+    }
     if config.settings.environment.report {
         before.push_str(&preview::environment(config.job(), std::env::vars_os()));
     }

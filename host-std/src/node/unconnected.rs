@@ -5,6 +5,7 @@ use super::processes::Processes;
 use super::status::RunView;
 use crate::launch::environment::singletons::{self, MpiSingleton};
 use crate::launch::plan::job::Plan;
+use crate::launch::plan::program_environment;
 use crate::report;
 use crate::server::service::Service;
 use crate::settings::ending::OnSingletons;
@@ -18,9 +19,10 @@ use std::time::{Duration, Instant};
 
 /// Watches running ranks that have sent no message, for MPI processes that cannot find the launcher.
 ///
-/// They are frequent for a moment after a start, in which a short program begins and ends. Then the next look
-/// follows after a quarter of the time since the last start, and after a multiple of the time that the last
-/// one took.
+/// They are frequent for a moment after a start, in which a short program begins and ends. Then the next
+/// look follows after a quarter of the time since the last start, and after a multiple of the time that the
+/// last one took. Programs whose files settle what they are offered connect before the first look at them,
+/// which finds those that have loaded another library than the one by which they were judged.
 #[derive(Debug, Default)]
 pub(super) struct UnconnectedWatch {
     /// Number of processes at the last look, and the time at which it was new.
@@ -46,10 +48,7 @@ impl UnconnectedWatch {
         if self.started.0 != processes.started_count() {
             self.started = (processes.started_count(), Some(now));
             let looks = self.on_singletons == OnSingletons::Fail;
-            // Many ranks take turns on the processors, and most of them connect meanwhile.
-            let ranks = u32::try_from(self.started.0).unwrap_or(u32::MAX);
-            let later = LATER_FOR_EACH.saturating_mul(ranks).min(LAST_LOOK);
-            self.look_at = looks.then(|| now + FIRST_LOOK + later);
+            self.look_at = looks.then(|| now + FIRST_LOOK + later(self.started.0));
         }
     }
 
@@ -75,28 +74,41 @@ impl UnconnectedWatch {
             now - *found.exited_at.get_or_insert(now) < OUTLIVED
         });
         let link = processes.launcher.link_number();
-        let mut is_any_watched = false;
+        let since = self.started.1.map_or(Duration::ZERO, |at| now - at);
+        let settled_from = SETTLED_LOOK + later(self.started.0);
+        let (mut is_any_watched, mut is_any_settled) = (false, false);
         for entry in processes.iter().filter(|entry| entry.process.is_some()) {
             let who = (entry.job, entry.rank);
             let Some(plan) = jobs.plan(entry.job).filter(|plan| plan.ranks > 1) else { continue };
             let offer = plan.offer(plan.appnum(entry.rank));
-            // An MPI program that the launcher itself has started has all variables.
-            if !offer.may_load_pmi1 || service.phase(entry.job, entry.rank) != PmiPhase::Silent {
+            let is_settled = !offer.may_load_pmi1;
+            if (is_settled && !offer.may_link_mpi)
+                || service.phase(entry.job, entry.rank) != PmiPhase::Silent
+            {
                 continue;
             }
-            is_any_watched = true;
+            is_any_settled |= is_settled;
+            if is_settled && since < settled_from {
+                continue;
+            }
+            is_any_watched |= !is_settled;
             if !self.found.contains_key(&who) {
                 let found = singletons::below(entry.pid, offer, link);
                 self.found.extend(found.map(|found| (who, found)));
             }
         }
-        let since = self.started.1.map_or(Duration::ZERO, |at| now - at);
         let took = processor_time().saturating_sub(begun);
         let wait = match since < SHORT {
             true => (since / 64).max(CLOSE_LOOKS).max(took * SPARED_CLOSE),
             false => (since / 4).clamp(FIRST_LOOK, LAST_LOOK).max(took * SPARED),
         };
-        self.look_at = is_any_watched.then(|| now + wait);
+        // Most of these have connected before the first look at them, and there is no hurry about the others.
+        let settled_wait = (settled_from.saturating_sub(since)).max(since / 4).max(took * SPARED);
+        self.look_at = match (is_any_watched, is_any_settled) {
+            (true, _) => Some(now + wait),
+            (false, true) => Some(now + settled_wait.min(LAST_LOOK)),
+            (false, false) => None,
+        };
         let first = jobs.first();
         let plan = jobs.plan(first)?;
         if self.is_reported || !self.are_all(first, plan, service) {
@@ -128,6 +140,12 @@ impl UnconnectedWatch {
     }
 }
 
+/// Time by which this number of ranks connects later: many ranks take turns on the processors.
+fn later(ranks: usize) -> Duration {
+    let ranks = u32::try_from(ranks).unwrap_or(u32::MAX);
+    LATER_FOR_EACH.saturating_mul(ranks).min(LAST_LOOK)
+}
+
 /// Processor time of this thread so far. The time on the clock is longer on a busy machine, where looks must
 /// not become rarer for that.
 fn processor_time() -> Duration {
@@ -157,7 +175,8 @@ fn of_job(id: JobId, plan: &Plan, service: &Service) -> Vec<String> {
         let Program { path, directory, .. } = &part.program;
         // A relative path is relative to the directory the program starts in.
         let path = directory.as_ref().map_or(path.clone(), |directory| directory.join(path));
-        let libraries = Libraries::of(&path)?;
+        let environment = program_environment::composed(&part.program, &plan.environment);
+        let libraries = Libraries::found_by(&path, &environment.search(&part.program))?;
         let (mpi, family) = (libraries.mpi()?, libraries.family()?);
         Some(report::singletons(plan, &silent, part.program.name.display(), mpi, family))
     });
@@ -166,6 +185,10 @@ fn of_job(id: JobId, plan: &Plan, service: &Service) -> Vec<String> {
 
 /// Time from a start to the first look; `MPI_Init` takes longer.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
+
+/// Time from the last start to the first look at programs that are offered one protocol: by then most of
+/// them have connected.
+const SETTLED_LOOK: Duration = Duration::from_millis(250);
 
 /// Time by which it is later for each rank.
 const LATER_FOR_EACH: Duration = Duration::from_micros(250);

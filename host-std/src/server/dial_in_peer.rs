@@ -140,7 +140,7 @@ pub(super) const IDENTIFY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Rejection of a peer that speaks in the clear where TLS is demanded.
 const PLAIN: &str =
-    "does not speak TLS, which this job requires; it needs PMI_SOCKTYPE=ssl and PMI_TLS_PIN";
+    "does not speak TLS, which this job requires; it needs PMI_SOCKTYPE=OpenSSL and PMI_TLS_PIN";
 
 /// Rejection of a peer that does not trust the certificate.
 const UNTRUSTED: &str = "ended its TLS handshake early; PMI_TLS_PIN must be that of this job";

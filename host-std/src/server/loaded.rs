@@ -39,32 +39,37 @@ impl LoadedLibraries {
     }
 
     fn has_newer_pmi1(&mut self, pid: i32) -> bool {
-        let found = processes::family(pid).take(FAMILY_MAX).find_map(|pid| {
+        let mut family = processes::family(pid).take(FAMILY_MAX);
+        let found = family.find_map(|pid| {
             let maps = system_file::read(format!("/proc/{pid}/maps")).ok()?;
-            mpi_library(&maps).map(|path| in_namespace(pid, path))
+            let libraries = mpi_libraries(&maps);
+            let paths = libraries.into_iter().map(|path| in_namespace(pid, path));
+            Some(paths.collect::<Vec<PathBuf>>()).filter(|paths| !paths.is_empty())
         });
-        found.is_some_and(|path| {
+        // One of them may be around another one.
+        found.into_iter().flatten().any(|path| {
             let is_newer = || library::takes_newer_pmi1(&path);
             *self.inspected.entry(path.clone()).or_insert_with(is_newer)
         })
     }
 }
 
-/// The MPI library among the mapped files of a process, if the process has loaded no client library of a
+/// MPI libraries among the mapped files of a process; none if the process has loaded a client library of a
 /// process manager.
-fn mpi_library(maps: &[u8]) -> Option<&Path> {
+fn mpi_libraries(maps: &[u8]) -> Vec<&Path> {
     let paths = maps.split(|byte| *byte == b'\n').filter_map(|line| {
         let path =
             Path::new(OsStr::from_bytes(&line[line.iter().position(|byte| *byte == b'/')?..]));
         Some((path, path.file_name()?.to_str()?))
     });
-    let mut found = None;
+    let mut found = Vec::new();
     for (path, name) in paths {
         if library::is_pmi(name) {
-            return None;
+            return Vec::new();
         }
-        if name.starts_with("libmpi") {
-            found = found.or(Some(path));
+        // A file is mapped in several parts.
+        if library::is_mpi(name) && found.last() != Some(&path) {
+            found.push(path);
         }
     }
     found
@@ -93,18 +98,26 @@ mod tests {
         7f02-7f03 rw-p 0 00:00 0     [stack]\n";
 
     #[test]
-    fn mpi_library_is_found_by_its_name() {
-        assert_eq!(mpi_library(PYTHON), Some(Path::new("/opt/my libs/libmpi.so.12.3")));
-        assert_eq!(mpi_library(b"7f00-7f01 r--p 0 fe:01 13    /usr/lib/libm.so.6\n"), None);
-        assert_eq!(mpi_library(b""), None);
+    fn mpi_libraries_are_found_by_their_names() {
+        let mpi = Path::new("/opt/my libs/libmpi.so.12.3");
+        assert_eq!(mpi_libraries(PYTHON), [mpi]);
+        let others = b"7f03-7f04 r--p 0 fe:01 14    /opt/libmpifort.so.12\n\
+            7f05-7f06 r--p 0 fe:01 15    /opt/libmpi_abi.so.1\n\
+            7f06-7f07 r-xp 0 fe:01 15    /opt/libmpi_abi.so.1\n";
+        let all = [PYTHON, others].concat();
+        assert_eq!(mpi_libraries(&all), [mpi, Path::new("/opt/libmpi_abi.so.1")]);
+        let none: [&Path; 0] = [];
+        assert_eq!(mpi_libraries(b"7f00-7f01 r--p 0 fe:01 13    /usr/lib/libm.so.6\n"), none);
+        assert_eq!(mpi_libraries(b""), none);
     }
 
     #[test]
     fn client_library_of_a_process_manager_decides_before_an_mpi_library() {
+        let none: [&Path; 0] = [];
         for name in ["libpmi.so.0", "libpmi2.so"] {
             let line = format!("7f03-7f04 r--p 0 fe:01 14    /usr/lib/{name}\n");
-            assert_eq!(mpi_library(&[PYTHON, line.as_bytes()].concat()), None);
-            assert_eq!(mpi_library(&[line.as_bytes(), PYTHON].concat()), None);
+            assert_eq!(mpi_libraries(&[PYTHON, line.as_bytes()].concat()), none);
+            assert_eq!(mpi_libraries(&[line.as_bytes(), PYTHON].concat()), none);
         }
     }
 }

@@ -12,6 +12,8 @@ use std::thread::available_parallelism;
 pub(crate) struct JobSettings {
     /// Number of ranks of a program without a number of its own (`--ranks`).
     pub(crate) ranks: Option<u32>,
+    /// Numbers of ranks of a program that will do, up to that number (`--soft`, `-soft`).
+    pub(crate) soft: Option<String>,
     /// Working directory of the programs, if not that of the launcher (`--wdir`, `-wdir`).
     pub(crate) directory: Option<PathBuf>,
     /// Mask of permissions of new files, if not that of the launcher (`--umask`).

@@ -3,6 +3,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../abi.rs"]
+mod abi;
 #[path = "../intel.rs"]
 mod intel;
 #[path = "../mpi.rs"]

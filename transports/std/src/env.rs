@@ -24,7 +24,7 @@ pub struct Environment {
     pub versions: RequestedVersions,
     /// `PMI_SOCKTYPE`: transport security of the connection to a server that is reached by TCP.
     pub sockets: Sockets,
-    /// `PMI_TLS_PIN`: the certificate to believe, as 64 hexadecimal digits; with `PMI_SOCKTYPE=ssl`.
+    /// `PMI_TLS_PIN`: the certificate to believe, as 64 hexadecimal digits; with `PMI_SOCKTYPE=OpenSSL`.
     pub pin: Option<String>,
     /// True if `PMI_SNAPSHOT` states that the server shares the values of the job in memory. It needs an
     /// inherited descriptor, and the feature `snapshot`.
@@ -235,7 +235,7 @@ impl Variables {
             "" | "posix" => Ok(Sockets::Posix),
             // The document names OpenSSL and means its protocol.
             "ssl" | "openssl" => Ok(Sockets::Ssl),
-            _ => Err(self.invalid("PMI_SOCKTYPE", "posix or ssl")),
+            _ => Err(self.invalid("PMI_SOCKTYPE", "posix or OpenSSL")),
         }
     }
 

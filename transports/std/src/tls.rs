@@ -1,4 +1,4 @@
-//! TLS as one more stream, for `PMI_SOCKTYPE=ssl`.
+//! TLS as one more stream, for `PMI_SOCKTYPE=OpenSSL`.
 //!
 //! A job needs no certificate authority: the server makes a certificate for the job, in memory, and
 //! passes its [`Pin`] to the ranks in their environment, like everything else. A rank trusts that

@@ -102,6 +102,9 @@ const MODULE_PATH: &str = "#[path = \"../";
 const MODULES: &[(&str, &[&str])] = &[
     ("allocator", &["exhaustion"]),
     ("base/columns", &["ps", "watch"]),
+    ("base/image", &["abi"]),
+    ("base/library", &["abi"]),
+    ("base/loader", &["abi"]),
     ("cli", &["command_lines", "documents", "peer_options", "settings", "spellings", "switching"]),
     ("cli/config", &["settings"]),
     (
@@ -125,8 +128,11 @@ const MODULES: &[(&str, &[&str])] = &[
     ("io", &["input", "output", "unread"]),
     ("launch", &["cleanup", "scripts", "spawn", "surroundings"]),
     ("launch/cleanup", &["cleanup", "exhaustion", "leftovers", "sandboxes"]),
-    ("launch/environment", &["pmi_port", "singleton", "surroundings", "switching"]),
-    ("launch/plan", &["capi_preload", "debuggers", "pmix", "pmix_store", "spawn", "surroundings"]),
+    ("launch/environment", &["abi", "pmi_port", "singleton", "surroundings", "switching"]),
+    (
+        "launch/plan",
+        &["abi", "capi_preload", "debuggers", "pmix", "pmix_store", "spawn", "surroundings"],
+    ),
     ("launch/preview", &["settings"]),
     ("launch/signal", &["exit_codes", "stops", "surroundings"]),
     (

@@ -236,8 +236,12 @@ impl<S: Storage> Shared<S> {
         let namespace = self.pmix.namespace(question.job).ok_or(Status::NOT_FOUND)?;
         let nodes = || question.nodes();
         if nodes().next().is_some() {
+            // A tool that names no job means all of them: its own one has no processes on a node.
+            let is_meant =
+                |other: &&NamespaceOf<S::Pmix>| namespace.is_tool || other.job == question.job;
             let found = || {
-                let arrays = namespace.kvals().filter(|kval| kval.key == keys::NODE_ARRAY);
+                let kvals = self.namespaces().filter(is_meant).flat_map(|one| one.kvals());
+                let arrays = kvals.filter(|kval| kval.key == keys::NODE_ARRAY);
                 let arrays = arrays.filter_map(|kval| kval.value.array());
                 let arrays = arrays.filter(|array| nodes().any(|node| is_node(array, &node)));
                 arrays.filter_map(|array| array.find(question.key))

@@ -52,8 +52,9 @@ pub extern "C" fn PMI2_Job_GetRank(rank: OutNumber<'_>) -> c_int {
 
 /// Connects this job with another. The server has the values of both, so `conn` is not used.
 ///
-/// Returns: `FAIL` if there is no such job, or the server cannot connect jobs (`pmi-host` and servers of PMIx
-/// can; under PMIx alone the connection is that of this process).
+/// Returns: `FAIL` if there is no such job, if its values would have to be copied (`kvscopy=yes`), or the
+/// server cannot connect jobs (`pmi-host` and servers of PMIx can; under PMIx alone the connection is
+/// that of this process).
 #[allow(unsafe_code, reason = "a name for programs in C")]
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI2_Job_Connect(jobid: InText, _conn: *const c_void) -> c_int {

@@ -228,7 +228,11 @@ impl Session for WireSession {
 
     fn connect_job(&self, job: &[u8]) -> CodeResult<()> {
         match self.kind {
-            ServerKind::Own => self.pmi.connect_job(job).map(drop).map_err(code::of_call),
+            ServerKind::Own => match self.pmi.connect_job(job).map_err(code::of_call)? {
+                false => Ok(()),
+                // The values of the other job would be missing without a word.
+                true => Err(Code::FAIL),
+            },
             // Hydra ends the job on this request, and Slurm does not answer it.
             _ => Err(Code::FAIL),
         }

@@ -7,8 +7,8 @@ use super::policies::{
 };
 use super::reader::FORWARDED;
 use super::table::HydraEffect::{
-    ConfigFile, HostFile, HwThreads, Info, Only, Options, Own, OwnOptions, Personality, Preview,
-    RankBy, RankFile, Refused, Terminals, Whole, WithDefaults, WithoutEffect,
+    ConfigFile, HostFile, HwThreads, Info, Only, Options, Own, OwnIfLater, OwnOptions, Personality,
+    Preview, RankBy, RankFile, Refused, Terminals, Whole, WithDefaults, WithoutEffect,
 };
 use super::table::{HydraOption, flag, pair, same, word, yes};
 use crate::cli::layers::PERSONALITY;
@@ -32,7 +32,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     flag(&["do-not-launch"], Preview),
     flag(&["do-not-resolve"], Only(&[""], "")).note("names are passed to the starter as they are"),
     flag(&["index-argv-by-rank"], Refused("write a program for each rank, with ':' between them")),
-    word(&["path"], Whole("path", same)),
+    word(&["path"], OwnIfLater("path", same)),
     word(&["prefix", "app-pmix-prefix"], Options("--env", prefix))
         .note("`bin` and `lib` below it precede PATH and LD_LIBRARY_PATH of the ranks"),
     flag(&["noprefix", "no-app-prefix"], Only(&[""], "")).note("nothing is added to PATH"),

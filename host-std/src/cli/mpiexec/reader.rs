@@ -802,7 +802,7 @@ const PERSONALITIES: [(&str, Personality); 8] = [
 const NEXT: &str = ":";
 
 /// Options that a program can have only once.
-const ONCE: [&str; 2] = ["ranks", "wdir"];
+const ONCE: [&str; 3] = ["ranks", "soft", "wdir"];
 
 /// Hydra's name of this node in place of a file of hosts.
 const USE_LOCALHOST: &str = "HYDRA_USE_LOCALHOST";

@@ -5,11 +5,13 @@ use self::HydraEffect::{
 };
 use super::ReadContext;
 use super::policies::{Expansion, bind_to, bound_by_map, bound_list, map_by};
+use crate::cli::config::ERROR_HANDLER;
 use crate::cli::options::{self, hints};
 use crate::launch::topology::binding::count;
 use crate::settings::placement::Unit;
 use crate::stdio::pattern::Pattern;
 use pmi_nodes::settings::{NodeSettings, StarterName};
+use std::env::consts::ARCH;
 use std::ffi::{OsStr, OsString};
 
 /// One option of Hydra.
@@ -130,6 +132,23 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     flag(&["envnone"], Own("inherit", |_| Ok("none".into()))),
     flag(&["envall"], Own("inherit", |_| Ok("all".into()))),
     word(&["n", "np"], Own("ranks", same)),
+    word(&["soft"], Own("soft", same)),
+    word(
+        &["arch"],
+        Only(
+            &[ARCH],
+            "this host has another kind of processor, and hosts of several kinds are refused; leave it out",
+        ),
+    ),
+    word(
+        &["file"],
+        Refused(
+            "the standard does not define its contents; '-configfile FILE' names programs, and \
+             '-hostfile FILE' hosts",
+        ),
+    ),
+    word(&["initial-errhandler"], HydraEffect::Options("--env", initial_error_handler)),
+    word(&["memory-alloc-kinds"], Several(MEMORY_KINDS)),
     word(&["launcher", "bootstrap"], Whole("starter", starter)),
     word(&["launcher-exec", "bootstrap-exec"], Whole("starter-exec", same)),
     word(&["launcher-exec-args", "bootstrap-exec-args"], Whole("starter-args", same)),
@@ -195,6 +214,13 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         Refused("'-outfile-pattern out.%r' writes a file for each rank instead"),
     ),
     word(&["timeout"], Whole("timeout", same)).or("MPIEXEC_TIMEOUT"),
+];
+
+/// Kinds of memory that a program allocates through MPI: MPICH's library requests a key, and Open MPI's has a
+/// variable.
+const MEMORY_KINDS: &[(&str, Translation)] = &[
+    ("attribute", |kinds| Ok(assigned("PMI_mpi_memory_alloc_kinds", kinds))),
+    ("env", |kinds| Ok(assigned("OMPI_MCA_mpi_memory_alloc_kinds", kinds))),
 ];
 
 /// Variables of Intel MPI that repeat options above; those of Hydra override them.
@@ -398,9 +424,26 @@ fn batch_system(value: &OsStr) -> Result<OsString, String> {
 
 /// Translates an interface: MPICH's TCP module reads its name from this variable.
 fn interface(value: &OsStr) -> Result<OsString, String> {
-    let mut assignment = OsString::from("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=");
+    Ok(assigned("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE", value))
+}
+
+/// Translates an initial error handler, which Open MPI reads from a variable.
+fn initial_error_handler(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    match value.to_str() {
+        Some("mpi_errors_abort" | "mpi_errors_are_fatal" | "mpi_errors_return") => {
+            Ok(vec![("env", assigned(ERROR_HANDLER, value))])
+        }
+        _ => Err("the standard has mpi_errors_abort, mpi_errors_are_fatal and mpi_errors_return; name one of \
+             these"
+            .to_owned()),
+    }
+}
+
+fn assigned(name: &str, value: &OsStr) -> OsString {
+    let mut assignment = OsString::from(name);
+    assignment.push("=");
     assignment.push(value);
-    Ok(assignment)
+    assignment
 }
 
 #[cfg(test)]

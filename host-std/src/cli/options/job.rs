@@ -2,7 +2,8 @@
 
 use super::OptionSpec;
 use super::Topic::Job;
-use super::value::{add, count, expected, path, put, ranks, shown_path, text};
+use super::value::{RANKS_MAX, add, count, expected, path, put, ranks, shown_path, text};
+use crate::launch::plan::spawn_request::largest_in_set;
 use crate::settings::Universe;
 use pmi_core::ids::Key;
 use pmi_core::limits::PMI2_MAX_ATTRVALUE;
@@ -34,7 +35,17 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "directories where programs without a slash are searched (default: those of PATH)",
         |settings, value| put(&mut settings.job.search, Ok(Some(value.to_owned()))),
         |settings| settings.job.search.as_ref().map(|search| text(search)),
-    ),
+    )
+    .of_part(),
+    Job.value(
+        "soft",
+        "SET",
+        "numbers of ranks that will do, as '2,4:8:2': the largest one up to the number of ranks, and up to \
+         the slots with --no-oversubscribe, is started",
+        |settings, value| put(&mut settings.job.soft, set(value).map(Some)),
+        |settings| settings.job.soft.clone(),
+    )
+    .of_part(),
     Job.value(
         "universe",
         "N",
@@ -153,6 +164,17 @@ pub(super) const ROWS: &[OptionSpec] = &[
         |settings| Some(settings.job.kvs.bytes.to_string()),
     ),
 ];
+
+fn set(value: &OsStr) -> Result<String, String> {
+    let set = text(value);
+    match largest_in_set(&set, RANKS_MAX) {
+        Some(1..) => Ok(set),
+        _ => {
+            Err("that is no set of numbers of ranks; try '2,4:8:2', which is 2, 4, 6 or 8"
+                .to_owned())
+        }
+    }
+}
 
 fn mask(value: &OsStr) -> Result<u32, String> {
     let mask = u32::from_str_radix(&text(value), 8).ok().filter(|mask| *mask <= 0o777);

@@ -294,6 +294,7 @@ mod tests {
         for (name, typed) in [
             ("ranks", "4"),
             ("wdir", "/tmp"),
+            ("soft", "2,4:8:2"),
             ("umask", "027"),
             ("universe", "9"),
             ("universe", "hosts"),
@@ -390,6 +391,8 @@ mod tests {
         for (name, typed, part) in [
             ("ranks", "0", "at least one rank"),
             ("ranks", "many", "not a number of ranks"),
+            ("soft", "2:x", "try '2,4:8:2'"),
+            ("soft", "-3:0", "try '2,4:8:2'"),
             ("attribute", "=b", "KEY=VALUE"),
             ("expect", "2x", "2x4"),
             ("hosts", "a:x", "try 'a:4'"),

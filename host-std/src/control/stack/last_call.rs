@@ -1,7 +1,7 @@
 //! The last call of a process, as far as the kernel reports it without a debugger.
 
 use super::frame::{StackFrame, ThreadStack};
-use pmi_host_base::library;
+use pmi_host_base::image;
 use pmi_host_base::system_file;
 use procfs::process::{MMapPath, Process};
 use std::path::Path;
@@ -40,7 +40,7 @@ fn caller(process: &Process, address: u64) -> Option<StackFrame> {
     // The file as the process sees it, which may live in another mount namespace.
     let seen = Path::new("/proc").join(process.pid().to_string()).join("root");
     let seen = seen.join(path.strip_prefix("/").unwrap_or(path));
-    let function = library::function_at(&seen, offset);
+    let function = image::function_at(&seen, offset);
     Some(StackFrame::in_image(function.as_deref().unwrap_or("??"), &path.to_string_lossy()))
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn of_endpoint(
     let tls = endpoint
         .pin
         .iter()
-        .flat_map(|pin| [("PMI_SOCKTYPE", "ssl".to_owned()), (PIN_VARIABLE, pin.clone())]);
+        .flat_map(|pin| [("PMI_SOCKTYPE", "OpenSSL".to_owned()), (PIN_VARIABLE, pin.clone())]);
     address.into_iter().chain(tls)
 }
 

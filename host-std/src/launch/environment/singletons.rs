@@ -27,6 +27,8 @@ pub(crate) struct MpiSingleton {
     pub(crate) family: Family,
     /// Variable that it lacks.
     pub(crate) variable: &'static str,
+    /// True if the launcher has set that variable, and another program has removed it.
+    pub(crate) was_offered: bool,
 }
 
 /// The first process among `pid` and its descendants that has called `MPI_Init` without the variables of
@@ -61,7 +63,8 @@ fn of(pid: i32, offer: ProtocolOffer, link: RawFd) -> Option<MpiSingleton> {
     let program = words.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
     let variable = variables.first()?;
     let program = OsString::from_vec(program);
-    Some(MpiSingleton { pid, exited_at: None, program, library, family, variable })
+    let was_offered = family == Family::Mpich || offer.pmix;
+    Some(MpiSingleton { pid, exited_at: None, program, library, family, variable, was_offered })
 }
 
 /// Variables of which one leads a library to the launcher.
@@ -94,8 +97,7 @@ fn mpi_library(maps: &[u8]) -> Option<(String, Family)> {
         Path::new(OsStr::from_bytes(path)).file_name()?.to_str()
     });
     let names = Vec::from_iter(names);
-    let is_mpi = |name: &&&str| library::MPI.iter().any(|start| name.starts_with(start));
-    let mpi = names.iter().find(is_mpi)?;
+    let mpi = names.iter().find(|name| library::is_mpi(name))?;
     Some(((*mpi).to_owned(), Family::of(names.iter().copied())))
 }
 

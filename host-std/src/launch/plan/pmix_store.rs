@@ -1,9 +1,10 @@
 //! Store of PMIx data in shared memory, from the side of a program: libraries that read it, its place, and
 //! the variables by which they find it. Its contents are those of [`store`](crate::server::pmix::store).
 
-use pmi_host_base::library::{Image, Search};
 use pmi_host_base::limits::{Resource, limit};
+use pmi_host_base::loader::{Search, Walk};
 use std::ffi::OsStr;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 /// Directory for stores: a file system in memory of this machine, in which a write is seen by each process
@@ -81,9 +82,10 @@ pub(crate) fn variables(directory: &Path, ranks: u32) -> [(&'static str, String)
 pub(super) fn loaded_by(library: &Path, search: &Search) -> Option<PathBuf> {
     let directory = library.parent()?;
     PLUGINS.iter().map(|place| directory.join(place)).find_map(|plugin| {
-        let image = Image::read(&plugin)?;
-        let name = image.needed.iter().find(|name| name.starts_with("libpmix.so"))?;
-        search.find(name, &image)
+        let mut walk = Walk::of(&plugin, search)?;
+        let needed = iter::from_fn(|| walk.next_needed());
+        let pmix = needed.into_iter().find(|needed| needed.name.starts_with("libpmix.so"))?;
+        Some(walk.load(&pmix)?.path().to_owned())
     })
 }
 

@@ -12,6 +12,7 @@
 use super::preload;
 use crate::settings::Environment;
 use pmi_host_base::env::inherited;
+use pmi_host_base::loader::Search;
 use pmi_host_base::program::{Inherit, Program};
 use pmi_host_base::variables::{
     self, DEFAULTS, DIRECTORY_OF_NODE, IS_PASSED_ON, OF_HOST, SET, covers, is_of_slurm,
@@ -104,6 +105,16 @@ impl ProgramEnvironment {
     /// The variable of this name.
     pub(crate) fn get(&self, name: &OsStr) -> Option<&Variable> {
         self.variables.iter().find(|variable| variable.name == name)
+    }
+
+    /// Search of the loader for the libraries of `program`, which has this environment.
+    pub(crate) fn search(&self, program: &Program) -> Search {
+        let value = |name: &str| self.get(name.as_ref()).map(|variable| variable.value.clone());
+        let search = Search::by(&value);
+        match &program.directory {
+            Some(directory) => search.in_directory(directory),
+            None => search,
+        }
     }
 
     /// Sets a variable, in place of another one of its name.
@@ -201,10 +212,14 @@ pub(crate) fn for_other_nodes() -> Vec<(OsString, OsString)> {
     inherited(std::env::vars_os()).filter(|(name, _)| !is_of_host(name)).collect()
 }
 
+/// Environment of `program` besides variables of the launcher itself.
+pub(crate) fn composed(program: &Program, all: &Environment) -> ProgramEnvironment {
+    ProgramEnvironment::new(Inherited::here(all), all, program)
+}
+
 /// Value of `name` for `program`, besides variables of the launcher itself.
 pub(crate) fn found_by(program: &Program, all: &Environment, name: &str) -> Option<OsString> {
-    let mut found = ProgramEnvironment::new(Inherited::here(all), all, program);
-    found.take(name.as_ref())
+    composed(program, all).take(name.as_ref())
 }
 
 fn is_named(name: &OsString, inherit: &Inherit) -> bool {

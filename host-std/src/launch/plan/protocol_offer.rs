@@ -2,17 +2,21 @@
 //!
 //! The libraries that a program links decide. Offering both does no harm to most, but some MPI libraries
 //! abort when they find both, and others turn to PMIx by themselves where PMI would do; so both are
-//! offered only where the file does not settle it: to interpreters, and to programs that may start or
-//! load others.
+//! offered only where the file does not settle it: to interpreters, to programs that may start or
+//! load others, and to those whose MPI library the loader does not find.
+//!
+//! The name of a library of MPI settles it where it has the version of an implementation. One of the
+//! standard's binary interface has the same name everywhere, and one around another library may have any:
+//! these are of the kind of those that they need.
 
 use super::pmix_store;
 use super::pmix_store::StoreOffer;
 use super::preload::INTEL_LIBRARY;
 use super::program_environment;
 use crate::settings::environment::{Environment, Offer};
-use pmi_host_base::library::{self, Image, Libraries, Search};
+use pmi_host_base::library;
+use pmi_host_base::loader::{Needed, Search, Walk};
 use pmi_host_base::program::Program;
-use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -61,7 +65,8 @@ impl ProtocolOffer {
             Some(directory) => directory.join(&program.path),
             None => program.path.clone(),
         };
-        let linked = Self::linked(&path);
+        let environment = program_environment::composed(program, all);
+        let linked = Self::linked(&path, &environment.search(program));
         let requested = |pmi, pmix, mpich_version| Self {
             pmi,
             pmix,
@@ -79,9 +84,9 @@ impl ProtocolOffer {
             Offer::Pmix => requested(false, true, Some("x")),
             Offer::All => requested(true, true, Some("1")),
             Offer::Auto => {
-                let named =
-                    program_environment::found_by(program, all, INTEL_LIBRARY).map(PathBuf::from);
-                let name = named.as_ref().and_then(|path| path.file_name()?.to_str());
+                let named = environment.get(INTEL_LIBRARY.as_ref());
+                let named = named.map(|variable| Path::new(&variable.value));
+                let name = named.and_then(|path| path.file_name()?.to_str());
                 let is_pmix = name.is_some_and(|name| is_one_of(name, PMIX_LIBRARIES));
                 match linked {
                     Self { pmi: true, pmix: false, .. } if is_pmix => {
@@ -93,25 +98,16 @@ impl ProtocolOffer {
         }
     }
 
-    fn linked(path: &Path) -> Self {
+    fn linked(path: &Path, search: &Search) -> Self {
         // A script: its interpreter may run any program.
-        let Some(image) = Image::read(path) else { return Self::both("it is a script") };
+        let Some(mut walk) = Walk::of(path, search) else { return Self::both("it is a script") };
         let mut found = LinkedLibraries::default();
-        let mut waiting: VecDeque<PathBuf> = VecDeque::new();
-        // Some interpreters are a thin program over a library of their own.
-        let mut files = vec![path.to_owned()];
-        let (mut seen, search) = (BTreeSet::new(), Search::default());
-        found.look_at(&image, &search, &mut seen, &mut waiting);
-        while let Some(library) = waiting.pop_front()
-            && seen.len() < LIBRARIES_MAX
-        {
-            if let Some(image) = Image::read(&library) {
-                found.look_at(&image, &search, &mut seen, &mut waiting);
-                files.push(library);
-            }
+        while let Some(needed) = walk.next_needed() {
+            found.look_at(&needed, &mut walk, search);
         }
+        found.judge_interface();
         let mpi = found.mpi_of_pmi.take();
-        let is_own = !seen.iter().any(|name| library::is_pmi(name));
+        let is_own = !found.pmi_client;
         let is_newer = mpi.as_ref().is_some_and(|mpi| library::takes_newer_pmi1(mpi));
         let takes_newer_pmi1 = is_own && is_newer;
         let waiting = match &mpi {
@@ -122,6 +118,9 @@ impl ProtocolOffer {
             None => Waiting::Spinning,
         };
         let offer = match (found.pmi, found.pmix) {
+            (false, false) if found.is_missing => {
+                Self::both("its MPI library is in no directory of the loader")
+            }
             (true, true) => Self::both("it links libraries of both kinds"),
             (true, false) => Self::pmi("it links an MPI library that speaks PMI"),
             (false, true) => Self {
@@ -136,7 +135,8 @@ impl ProtocolOffer {
                 why: "it links an MPI library that speaks PMIx",
             },
             (false, false) => {
-                let offered = match files.iter().any(|file| library::may_call(file, STARTERS)) {
+                // Some interpreters are a thin program over a library of their own.
+                let offered = match walk.files().any(|file| library::may_call(file, STARTERS)) {
                     true => Self::both("it may start other programs"),
                     false => Self::pmi("it links no MPI library"),
                 };
@@ -186,8 +186,16 @@ struct LinkedLibraries {
     pmix: bool,
     /// Links a library of MPI, with any protocol.
     mpi: bool,
+    /// Links a part of Open MPI.
+    open_mpi: bool,
+    /// Links a client of a process manager.
+    pmi_client: bool,
+    /// The loader does not find a library of MPI whose name does not tell its protocol.
+    is_missing: bool,
     /// File of an MPI library that uses PMI.
     mpi_of_pmi: Option<PathBuf>,
+    /// File of the library of the standard's binary interface.
+    interface: Option<PathBuf>,
     /// File of the library of PMIx that it links.
     pmix_file: Option<PathBuf>,
     /// File of the one that its Open MPI loads.
@@ -195,83 +203,84 @@ struct LinkedLibraries {
 }
 
 impl LinkedLibraries {
-    /// Classifies the libraries of a file, and queues those that have to be inspected.
-    fn look_at(
-        &mut self,
-        image: &Image,
-        search: &Search,
-        seen: &mut BTreeSet<String>,
-        waiting: &mut VecDeque<PathBuf>,
-    ) {
-        for name in &image.needed {
-            if !seen.insert(name.clone()) {
-                continue;
+    /// Classifies a library that a program needs, and continues with those that it needs itself unless its
+    /// kind is known.
+    fn look_at(&mut self, needed: &Needed, walk: &mut Walk<'_>, search: &Search) {
+        let name = library::file_name(&needed.name);
+        // A preloaded client replaces another one, and says nothing about the program.
+        if library::is_plain(name) || (needed.is_preloaded && library::is_pmi(name)) {
+            return;
+        }
+        self.pmi_client |= library::is_pmi(name);
+        self.mpi |= library::is_mpi(name);
+        let is_of = |names| is_one_of(name, names);
+        let is_known = is_of(OPEN_MPI_LIBRARIES) || is_of(PMI_LIBRARIES) || is_of(PMIX_LIBRARIES);
+        let file = walk.load(needed);
+        let needs = file.as_ref().map_or(&[][..], |file| &file.needed);
+        // A library around another one has the name by which programs look for it.
+        let is_around = library::is_mpi(name) && needs.iter().any(|name| library::is_mpi(name));
+        let needs_pmix = needs.iter().any(|name| is_one_of(name, PMIX_LIBRARIES));
+        let path = file.as_ref().map(|file| file.path().to_owned());
+        if !is_around {
+            self.open_mpi |= is_of(OPEN_MPI_LIBRARIES);
+            self.pmix |= is_of(OPEN_MPI_LIBRARIES) || is_of(PMIX_LIBRARIES);
+            self.pmi |= is_of(PMI_LIBRARIES);
+            if is_of(PMIX_LIBRARIES) {
+                self.pmix_file.clone_from(&path);
+            } else if is_of(OPEN_MPI_LIBRARIES) && self.open_mpi_pmix_file.is_none() {
+                self.open_mpi_pmix_file =
+                    path.as_deref().and_then(|path| pmix_store::loaded_by(path, search));
+            } else if is_of(PMI_LIBRARIES) && library::is_mpi(name) {
+                self.mpi_of_pmi.clone_from(&path);
             }
-            let is_any_of = |names| is_one_of(name, names);
-            self.mpi |= is_any_of(library::MPI);
-            if is_any_of(PMIX_LIBRARIES) {
-                self.pmix = true;
-                let file = || search.find(name, image);
-                if name.starts_with("libpmix.so") {
-                    self.pmix_file = file();
-                } else if self.open_mpi_pmix_file.is_none() {
-                    let found = file().and_then(|file| pmix_store::loaded_by(&file, search));
-                    self.open_mpi_pmix_file = found;
-                }
-            } else if name.starts_with(library::ABI) {
-                let file = search.find(name, image);
-                // Every implementation has a library of this name.
-                if file.as_deref().is_some_and(|file| needs_pmix(file, search)) {
-                    self.pmix = true;
-                    waiting.extend(file);
-                } else {
-                    (self.pmi, self.mpi_of_pmi) = (true, file);
-                }
-            } else if is_any_of(PMI_LIBRARIES) {
-                self.pmi = true;
-                if is_any_of(library::MPI) {
-                    self.mpi_of_pmi = search.find(name, image);
-                }
-            } else if !is_any_of(library::PLAIN) {
-                waiting.extend(search.find(name, image));
+            if name.starts_with(library::ABI) {
+                self.is_missing |= path.is_none();
+                self.interface = path;
             }
         }
+        if let Some(file) = file
+            && (!is_known || is_around || (is_of(PMI_LIBRARIES) && needs_pmix))
+        {
+            walk.follow(needed, file);
+        }
     }
-}
 
-/// True if a library is linked with one that uses a PMIx server, itself or through others.
-fn needs_pmix(library: &Path, search: &Search) -> bool {
-    let Some(Libraries { found, missing }) = Libraries::found_by(library, search) else {
-        return false;
-    };
-    let mut names = found.iter().map(|library| &library.name).chain(&missing);
-    names.any(|name| is_one_of(name, PMIX_LIBRARIES))
+    /// Judges a library of the standard's binary interface by all that it needs: without a part of Open MPI
+    /// it is of MPICH or a derivative, also if that was built with PMIx besides.
+    fn judge_interface(&mut self) {
+        if let Some(file) = self.interface.take().filter(|_| !self.open_mpi) {
+            self.pmi = true;
+            self.mpi_of_pmi.get_or_insert(file);
+        }
+    }
 }
 
 fn is_one_of(name: &str, libraries: &[&str]) -> bool {
     libraries.iter().any(|start| name.starts_with(start))
 }
 
-/// Libraries that use a PMIx server: Open MPI's and its own parts, and the one of PMIx.
-const PMIX_LIBRARIES: &[&str] =
-    &["libpmix.so", "libmpi.so.20", "libmpi.so.40", "libopen-rte.so", "libopen-pal.so"];
+/// Libraries that use a PMIx server: Open MPI's and its own parts.
+const OPEN_MPI_LIBRARIES: &[&str] =
+    &["libmpi.so.20", "libmpi.so.40", "libopen-rte.so", "libopen-pal.so"];
+
+/// The library of PMIx.
+const PMIX_LIBRARIES: &[&str] = &["libpmix.so"];
 
 /// Libraries that use a PMI server: MPICH's under its own name, and under the name shared by its
 /// derivatives; and those of PMI.
 const PMI_LIBRARIES: &[&str] = &["libmpich.so", "libmpi.so.12", "libpmi.so", "libpmi2.so"];
 
 /// Functions that start other programs or load libraries by name.
-const STARTERS: &[&str] = &["exec", "posix_spawn", "fexecve", "dlopen", "system", "popen"];
-
-/// Bound on the search; no program needs more before MPI is found.
-const LIBRARIES_MAX: usize = 256;
+const STARTERS: &[&str] =
+    &["exec", "posix_spawn", "fexecve", "dlopen", "dlmopen", "system", "popen"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn linked(path: &str) -> (bool, bool) {
-        let ProtocolOffer { pmi, pmix, .. } = ProtocolOffer::linked(Path::new(path));
+        let ProtocolOffer { pmi, pmix, .. } =
+            ProtocolOffer::linked(Path::new(path), &Search::here());
         (pmi, pmix)
     }
 
@@ -284,7 +293,8 @@ mod tests {
             assert_eq!(linked(path), (true, false), "{path}");
         }
         for (path, may) in [("/bin/sh", false), ("/bin/true", false), ("/usr/bin/ldd", true)] {
-            assert_eq!(ProtocolOffer::linked(Path::new(path)).may_link_mpi, may, "{path}");
+            let offer = ProtocolOffer::linked(Path::new(path), &Search::here());
+            assert_eq!(offer.may_link_mpi, may, "{path}");
         }
     }
 

@@ -281,7 +281,7 @@ impl AppSpec {
 /// A set is written as MPI writes it for `soft`: `a`, `a:b` or `a:b:c`, with commas between. `a:b:c` means a,
 /// a+c, a+2c, … as far as b; c is 1 if it is left out, and may be negative.
 /// Spec: MPI 4.1, section 11.8.4 (reserved keys).
-fn largest_in_set(set: &str, most: u32) -> Option<u32> {
+pub(crate) fn largest_in_set(set: &str, most: u32) -> Option<u32> {
     let mut best = None;
     for triple in set.split(',') {
         best = best.max(largest_of_triple(triple, i64::from(most))?);

@@ -3,7 +3,7 @@
 
 use super::script;
 use pmi_host_base::executable::{Obstacle, obstacle};
-use pmi_host_base::library::loader;
+use pmi_host_base::image::loader;
 use rustix::io::Errno;
 use std::env::consts::ARCH;
 use std::ffi::{CStr, OsStr};

@@ -108,7 +108,7 @@ fn abort(client: &mut RankClient) -> CaseResult {
 fn plain(client: &mut RankClient) -> CaseResult {
     let (environment, id) = address()?;
     if environment.sockets != Sockets::Ssl {
-        return Err(Refused.on("not offered: PMI_SOCKTYPE is not ssl"));
+        return Err(Refused.on("not offered: PMI_SOCKTYPE is not OpenSSL"));
     }
     client.open()?;
     let in_the_clear = Environment { sockets: Sockets::Posix, ..environment };

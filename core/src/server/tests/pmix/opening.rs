@@ -161,6 +161,20 @@ fn tool(kind: Kind, identity: Option<(&[u8], u32)>) -> Vec<u8> {
     greeting_bytes(&greeting)
 }
 
+impl Hall {
+    /// Connects a tool as a job of this name; returns its number among the clients.
+    pub(super) fn add_tool_session(&mut self, name: &str) -> usize {
+        let id = self.open();
+        self.hand_in(id, &tool(Kind::Tool, None)).unwrap();
+        self.world.server.poll_event();
+        let job = add_tool(self, name, 0);
+        self.server().admit_tool(id, job).unwrap();
+        self.bytes(id);
+        self.clients.push((id, Format::PLAIN));
+        self.clients.len() - 1
+    }
+}
+
 /// Adds the job of a tool.
 fn add_tool(hall: &mut Hall, name: &str, rank: u32) -> JobId {
     let member = Member::new(0, 0).with_rank(Rank(rank));
@@ -251,13 +265,8 @@ fn tool_gets_an_identity_or_keeps_its_own_and_knows_the_server() {
 #[test]
 fn event_of_a_tool_goes_to_all_nodes_at_their_head_only() {
     for (mut hall, is_head) in [(Hall::with_uplink(1), true), (Hall::new(1), false)] {
-        let id = hall.open();
-        hall.hand_in(id, &tool(Kind::Tool, None)).unwrap();
-        hall.world.server.poll_event();
-        let job = add_tool(&mut hall, "mine", 0);
-        hall.server().admit_tool(id, job).unwrap();
-        hall.bytes(id);
-        hall.clients.push((id, Format::PLAIN));
+        hall.add_tool_session("mine");
+        let id = hall.clients[1].0;
         for (range, is_for_all) in [(range::SESSION, true), (range::NAMESPACE, false)] {
             assert_eq!(hall.notify(1, -1000, range, &[]), Status::SUCCESS);
             let event = hall.world.server.poll_event();

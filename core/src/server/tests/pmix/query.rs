@@ -246,6 +246,20 @@ fn nodes_are_asked_about_one_by_one_or_together() {
     }
 }
 
+// Coverage: X2-13
+#[test]
+fn tool_that_names_no_job_is_told_of_the_processes_of_all_jobs_on_a_node() {
+    let mut hall = Hall::on_two_nodes();
+    let tool = hall.add_tool_session("mine");
+    let (near, far) = ((keys::HOSTNAME, "near"), (keys::HOSTNAME, "there"));
+    for (nodes, expected) in
+        [(&[near][..], "pmix.lprocs=[0][1]"), (&[near, far], "pmix.lprocs=[0][1][2][3]")]
+    {
+        hall.query(tool, &[(&[keys::LOCAL_PROCS], nodes)]);
+        assert_eq!(hall.entries(tool), (Status::SUCCESS, [String::from(expected)].to_vec()));
+    }
+}
+
 #[test]
 fn get_about_a_node_gives_that_node_and_no_other() {
     let mut hall = Hall::on_two_nodes();

@@ -57,6 +57,11 @@ impl Proc {
         Self { root: root.to_owned() }
     }
 
+    /// The directory with one entry for each process.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Reads the state of a process; `None` if access is denied or the process is gone.
     ///
     /// Reads two small files. Neither read waits for the process.

@@ -27,7 +27,8 @@ pub(super) fn sentences(job: &Job, ends: &Ranks, most: usize) -> Vec<String> {
     for rank in job.ranks.iter().filter(|rank| ends.contains(rank.rank)).take(most) {
         let Some(activity) = &rank.activity else { continue };
         // Compared in the singular, and without numbers of processes.
-        let what = format!("{:?} {}", rank.phase, occupation(activity, Verb::ONE, Pids::Hidden));
+        let occupation = occupation(activity, Verb::ONE, Pids::Hidden);
+        let what = format!("{:?} {:?} {occupation}", rank.phase, activity.exit_code);
         let started_seconds = activity.started_seconds;
         match causes.iter_mut().find(|cause| cause.what == what) {
             Some(cause) => {
@@ -63,12 +64,18 @@ impl Cause<'_> {
             }
             Phase::Open => format!("{has} called init"),
             Phase::Finalized => format!("{has} finalized"),
-            Phase::Ended => format!("{has} ended without init"),
+            Phase::Ended => {
+                let code = activity.exit_code.map(|code| format!(" with code {code}"));
+                return format!(
+                    "{}{process} {has} ended{}, before init",
+                    self.ranks.named(),
+                    code.unwrap_or_default()
+                );
+            }
         };
         let pids = if verb.is_plural { Pids::Hidden } else { Pids::Shown };
         let occupation = occupation(activity, verb, pids);
-        let joined = if self.first.phase == Phase::Ended { "," } else { " and" };
-        format!("{}{process} {progress}{joined} {occupation}", self.ranks.named())
+        format!("{}{process} {progress} and {occupation}", self.ranks.named())
     }
 }
 
@@ -90,9 +97,6 @@ enum Pids {
 
 /// What a rank does, as the end of a sentence.
 fn occupation(activity: &RankActivity, verb: Verb, pids: Pids) -> String {
-    if let Some(code) = activity.exit_code {
-        return format!("with code {code}");
-    }
     match &activity.child {
         None => doing(activity, verb, pids),
         Some(child) => {
@@ -208,7 +212,7 @@ mod tests {
     #[test]
     fn rank_that_has_ended_is_described_by_its_code() {
         let ended = RankActivity { exit_code: Some(0), ..RankActivity::default() };
-        let what = "rank 3 (process 4711) has ended without init, with code 0";
+        let what = "rank 3 (process 4711) has ended with code 0, before init";
         assert_eq!(said(Phase::Ended, ended), what);
     }
 

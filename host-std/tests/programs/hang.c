@@ -4,7 +4,8 @@
  *
  * Before MPI_Init: sleep, stop (by a signal), hold (by a debugger), spin, stdin (reads it), open (a FIFO that
  * nobody writes), lock (a file that the test has locked), exit. After MPI_Init: receive (all ranks wait for a
- * message that none sends), barrier (the rank sleeps while all others are in a barrier). CAUSE "none": no rank.
+ * message that none sends), barrier (the rank sleeps while all others are in a barrier), work (the rank computes
+ * for some seconds while all others sleep, and then all go on). CAUSE "none": no rank.
  */
 #include <mpi.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <sys/file.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *cause;
@@ -28,8 +30,12 @@ static void be_held(void)
 {
     pid_t held = getpid();
     if (fork() == 0) {
+        int status = 0;
         ptrace(PTRACE_ATTACH, held, NULL, NULL);
-        pause();
+        /* The end of that process is seen here first. */
+        while (waitpid(held, &status, 0) == held && !WIFEXITED(status) && !WIFSIGNALED(status))
+            ;
+        _exit(0);
     }
     pause();
 }
@@ -66,16 +72,21 @@ int main(int argc, char **argv)
     if (argc < 3 || rank == NULL)
         return 2;
     cause = argv[2];
-    int is_late = is("receive") || is("barrier");
+    int is_late = is("receive") || is("barrier") || is("work");
     int is_chosen = strcmp(rank, argv[1]) == 0;
     if (is_chosen && !is_late && !is("none"))
         hang(argv[3]);
     MPI_Init(&argc, &argv);
     if (is("receive"))
         MPI_Recv(&byte, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (is("work") && is_chosen)
+        for (time_t end = time(NULL) + 4; time(NULL) < end;)
+            ;
+    else if (is("work"))
+        sleep(3);
     if (is("barrier") && is_chosen)
         pause();
-    if (is("barrier"))
+    if (is("barrier") || is("work"))
         MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     return 0;

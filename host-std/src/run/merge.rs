@@ -61,7 +61,7 @@ pub(super) fn job(mut job: Job, ended: &Ranks, reports: &[Reported<'_>]) -> Job 
 }
 
 /// Wait of ranks in init for those before it, before the first fence of a job. They wait in memory that they
-/// share, so a node whose ranks have all called init has none that waits, except if others wait in that fence.
+/// share: a node whose ranks have all called init has none that waits, except if others wait in that fence.
 fn init_wait(job: &Job, reports: &[(Reported<'_>, &JobReport)]) -> Option<Wait> {
     if job.fences > 0 {
         return None;

@@ -1,11 +1,12 @@
-//! The wait-for graph of a run: an edge leads from each rank that waits to each that it waits for. No system calls.
+//! The wait-for graph of a run: an edge leads from each rank that waits to each that it waits for.
+//! No system calls.
 
 use super::table::Job;
 use crate::rank_sets;
 use pmi_host_base::ranges::Ranks;
 
-/// Ranks of `job` at which the waits of all `jobs` end: others wait for them, and they do not wait for others.
-/// If each waits for others, too, they wait for each other in a circle, and all of them are returned.
+/// Ranks of `job` at which the waits of all `jobs` end: others wait for them, and they do not wait for
+/// others. If each waits for others, too, they wait for each other in a circle, and all are returned.
 pub(crate) fn ends(jobs: &[Job], job: &Job) -> Ranks {
     let awaited = |job: &Job| rank_sets::union(jobs.iter().flat_map(|other| job.missing_in(other)));
     let of = |job: &Job| {

@@ -103,7 +103,8 @@ fn rank_that_keeps_others_waiting_is_named_with_the_cause() {
     let programs = Vec::from_iter(programs);
     let rows = programs.iter().flat_map(|program| causes.iter().map(move |cause| (program, cause)));
     do_all(rows.collect(), |((library, hang), Cause { words, said })| {
-        let mut command = host(["run", "-n", "3", "--stdin", "1", "--stall-report", "2"]);
+        let mut command =
+            host(["run", "-n", "3", "--stdin", "1", "--stall-report", "2", "--timeout", "120"]);
         command.arg(hang).arg("1").args(words).stdin(Stdio::piped());
         let name = format!("{library}, {words:?}");
         let report = first_report_with(&mut command, said, &name);
@@ -140,7 +141,7 @@ fn rank_that_holds_the_lock_another_one_waits_for_is_named() {
     let lock = directory.path().join("lock");
     File::create(&lock).unwrap();
     let Some(hang) = wheel_program("hang") else { return };
-    let mut command = host(["run", "-n", "2", "--stall-report", "1"]);
+    let mut command = host(["run", "-n", "2", "--stall-report", "1", "--timeout", "120"]);
     command.arg(hang).args(["0", "circle"]).arg(&lock);
     let said = [format!(" and waits for a lock of {}, which rank ", lock.display())];
     let report = first_report_with(&mut command, &said, "a circle");
@@ -168,7 +169,10 @@ fn ranks_whose_memory_is_hidden_may_wait_as_pmi_alone_tells() {
     }
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(launcher);
-    command.args(["run", "-n", "3", "--stall-report", "1"]).arg(&hidden).args(["1", "sleep"]);
+    command
+        .args(["run", "-n", "3", "--stall-report", "1", "--timeout", "120"])
+        .arg(&hidden)
+        .args(["1", "sleep"]);
     command.env("XDG_CONFIG_HOME", "/nowhere").env("UCX_TLS", "self,sm").stdin(Stdio::null());
     let said = [
         "ranks 0,2 of 3 have called init and may wait for rank 1; the system hides whether"
@@ -182,8 +186,11 @@ fn ranks_whose_memory_is_hidden_may_wait_as_pmi_alone_tells() {
 fn script_and_python_before_init_are_named_with_what_they_do() {
     let Some(hello) = wheel_program("hello") else { return };
     let script = format!("[ $PMI_RANK = 1 ] && sleep 600; exec {}", hello.display());
-    let mut command =
-        host(["run", "-n", "3", "--stall-report", "1"].into_iter().chain(shell(&script)));
+    let mut command = host(
+        ["run", "-n", "3", "--stall-report", "1", "--timeout", "120"]
+            .into_iter()
+            .chain(shell(&script)),
+    );
     let said = [
         " and waits for its child, 'sleep' (process ".to_owned(),
         "), which sleeps in clock_nanosleep".to_owned(),
@@ -192,7 +199,7 @@ fn script_and_python_before_init_are_named_with_what_they_do() {
     first_report_with(&mut command, &said, "a script");
     let Some(python) = wheel_python(&MPICH) else { return };
     let program = "import os, time\nif os.environ['PMI_RANK'] == '1': time.sleep(600)\nfrom mpi4py import MPI";
-    let mut command = host(["run", "-n", "3", "--stall-report", "3"]);
+    let mut command = host(["run", "-n", "3", "--stall-report", "3", "--timeout", "120"]);
     command.arg(python).args(["-c", program]);
     let said = [
         " and sleeps in clock_nanosleep".to_owned(),
@@ -206,7 +213,8 @@ fn rank_of_another_node_is_named_and_those_that_wait_for_it_are_not() {
     let programs =
         LIBRARIES.iter().filter_map(|library| Some((library.name, (library.build)("hang")?)));
     do_all(programs.collect(), |(library, hang)| {
-        let words = ["--stall-report", "2", hang.to_str().unwrap(), "3", "sleep"];
+        let words =
+            ["--stall-report", "2", "--timeout", "120", hang.to_str().unwrap(), "3", "sleep"];
         let said = ["rank 3 (process ".to_owned(), " and sleeps in pause".to_owned()];
         let report = first_report_with(&mut local_nodes(2, 4, &words), &said, library);
         // One row with numbers, whatever ranks 0 to 2 wait in.

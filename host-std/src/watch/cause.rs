@@ -122,6 +122,9 @@ fn doing(activity: &RankActivity, verb: Verb, pids: Pids) -> String {
             let by = holder.map(|by| format!(", {by}")).unwrap_or_default();
             format!("{} held by a debugger{by}", verb.of("is", "are"))
         }
+        (Some(State::Frozen), _) => {
+            format!("{} frozen by {} control group", verb.of("is", "are"), verb.of("its", "their"))
+        }
         (Some(State::Ended), _) => format!("{} exited", verb.of("has", "have")),
         (Some(State::Other), _) => "is in an unknown state".to_owned(),
         (Some(_), Some(_)) if *waits_for_lock => {
@@ -203,6 +206,7 @@ mod tests {
             (of(Some(State::Running)), "computes"),
             (of(Some(State::Stopped)), "is stopped by a signal"),
             (of(Some(State::Traced)), "is held by a debugger"),
+            (of(Some(State::Frozen)), "is frozen by its control group"),
             (of(None), "its state cannot be read (/proc)"),
         ] {
             assert_eq!(said(Phase::Silent, activity), format!("{before}{what}"));

@@ -244,6 +244,7 @@ const CALLS: &[WaitingCall] = &[
     call(libc::SYS_flock, "flock", CallArgument::Descriptor),
     call(libc::SYS_fcntl, "fcntl", CallArgument::Descriptor),
     call(libc::SYS_connect, "connect", CallArgument::Descriptor),
+    #[cfg(not(target_arch = "s390x"))]
     call(libc::SYS_accept, "accept", CallArgument::Descriptor),
     call(libc::SYS_accept4, "accept", CallArgument::Descriptor),
     call(libc::SYS_recvfrom, "recvfrom", CallArgument::Descriptor),
@@ -266,9 +267,6 @@ const CALLS: &[WaitingCall] = &[
     call(libc::SYS_ppoll, "poll", CallArgument::Other),
     call(libc::SYS_pselect6, "select", CallArgument::Other),
     call(libc::SYS_epoll_pwait, "epoll_wait", CallArgument::Other),
-    call(libc::SYS_msgrcv, "msgrcv", CallArgument::Other),
-    call(libc::SYS_semop, "semop", CallArgument::Other),
-    call(libc::SYS_semtimedop, "semop", CallArgument::Other),
     call(libc::SYS_sched_yield, "sched_yield", CallArgument::Other),
     #[cfg(target_arch = "x86_64")]
     call(libc::SYS_open, "open", CallArgument::Path(0)),

@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(proc.read(7), Some(life.clone()));
         fs::write(root.join("7/wchan"), "io_schedule").unwrap();
         let kernel_wait = Some("io_schedule".to_owned());
-        assert_eq!(proc.read(7), Some(Life { kernel_wait, ..life.clone() }));
+        assert_eq!(proc.read(7), Some(Life { kernel_wait, ..life }));
         fs::write(root.join("7/wchan"), "__refrigerator").unwrap();
         let kernel_wait = Some("__refrigerator".to_owned());
         assert_eq!(proc.read(7), Some(Life { state: State::Frozen, kernel_wait, ..life }));

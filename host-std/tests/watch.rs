@@ -314,7 +314,7 @@ fn ranks_before_init_are_named_where_others_wait_in_shared_memory() {
     let ran = run(&mut job("exec sleep 60")).exits_with(124);
     let lines = report(&ran);
     assert_eq!(
-        lines[0], "  ranks 0,2 of 3 have called init and may wait for rank 1",
+        lines[0], "  ranks 0,2 of 3 are in init and wait in shared memory for rank 1",
         "{}",
         ran.err
     );
@@ -327,10 +327,15 @@ fn ranks_before_init_are_named_where_others_wait_in_shared_memory() {
         "for i in 1 2 3 4 5 6 7 8 9; do echo $i >&2; sleep 0.5; done",
     ] {
         let ran = run(&mut job(busy)).exits_with(0);
-        assert!(ran.err.contains("have called init and may wait for rank 1"), "{}", ran.err);
+        assert!(
+            ran.err.contains("are in init and wait in shared memory for rank 1"),
+            "{}",
+            ran.err
+        );
     }
     // One that has ended cannot come.
-    run(&mut job("exit 0")).exits_with(124);
+    let ran = run(&mut job("exit 0")).exits_with(124);
+    assert!(ran.err.contains(" has ended with code 0, before init"), "{}", ran.err);
 }
 
 #[test]

@@ -147,8 +147,14 @@ const PLAYABLE: [&str; 6] =
     ["C>S", "S>C", "$ pmi-host run", "pmi-host run", "pmi-host: rank", "pmi-host: no progress"];
 
 /// Reasons why such a line is not shown; `docs/CONTRIBUTING.md` explains each.
-const UNPLAYED: [&str; 5] =
-    ["other servers", "a shared secret", "a singleton", "a second connection", "a tool"];
+const UNPLAYED: [&str; 6] = [
+    "other servers",
+    "a shared secret",
+    "a singleton",
+    "shared memory",
+    "a second connection",
+    "a tool",
+];
 
 #[cfg(test)]
 mod tests {

@@ -370,6 +370,7 @@ mod tests {
             last_message: None,
             last_message_is_answer: false,
             last_message_seconds: None,
+            activity: None,
         };
         let wait = NodeWait {
             what: WaitCondition::Value { key: None, job: None, rank: Some(1) },

@@ -58,8 +58,8 @@ pub(crate) struct JobReport {
     pub(crate) messages: u64,
     /// Time since the first of its ranks began to wait, of those that wait.
     pub(crate) waits_for: Option<Duration>,
-    /// Wait of ranks that have called init for those that have not.
-    pub(crate) in_init: Option<InitWait>,
+    /// Ranks before the first fence of the job.
+    pub(crate) in_init: Option<InitRanks>,
     /// Time since the last message of a rank that could end a wait.
     pub(crate) progress_ago: Option<Duration>,
     /// Waits of its ranks.
@@ -72,13 +72,26 @@ pub(crate) struct JobReport {
     pub(crate) more_ranks: u64,
 }
 
-/// Wait of ranks of a node that have called init, which the node does not see, for ranks before init.
+/// Ranks of a node before the first fence of their job. The node does not see which of them wait for which.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct InitWait {
-    /// Time since the last message of those that have called it.
+pub(crate) struct InitRanks {
+    /// Ranks that have called init, share memory as far as known, and are in no operation.
+    pub(crate) inside: Ranks,
+    /// Ranks that have not called init: those that run, and those that have ended.
+    pub(crate) before: Ranks,
+    /// True if the system hides whether those inside share memory.
+    pub(crate) is_memory_hidden: bool,
+    /// Time since the last message of those inside.
     pub(crate) waits_for: Duration,
-    /// Time for which those before it have been seen to use no processor time and to write nothing.
+    /// Time for which those before init have been seen to use no processor time and to write nothing.
     pub(crate) idle_for: Duration,
+}
+
+impl InitRanks {
+    /// True if some of the ranks wait for others of the same node.
+    pub(crate) fn is_wait(&self) -> bool {
+        !self.inside.is_empty() && !self.before.is_empty()
+    }
 }
 
 /// Ranks of a node that wait in the same operation.

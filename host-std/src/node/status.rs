@@ -4,15 +4,17 @@ use super::jobs::{JobState, Jobs};
 use super::processes::{ProcessEntry, Processes};
 use crate::launch::plan::program_environment::Inherited;
 use crate::link::node_report::{
-    InitWait, JobReport, NodeReport, NodeWait, ReportRequest, RowsWanted,
+    InitRanks, JobReport, NodeReport, NodeWait, ReportRequest, RowsWanted,
 };
 use crate::numbers::index;
+use crate::rank_sets;
 use crate::server::service::Service;
 use crate::settings::Watching;
 use crate::verdict;
+use crate::watch::activity::{PROCESSES_MAX, SharedMemory};
 use crate::watch::process::{Effort, Proc};
 use crate::watch::stall::{Stall, Standstill};
-use crate::watch::table::{Phase, Rank, Wait, WaitCondition, seconds};
+use crate::watch::table::{Phase, Rank, RankActivity, seconds};
 use pmi_core::ids::JobId;
 use pmi_host_base::ranges::Ranks;
 use pmi_host_os::clock;
@@ -33,21 +35,6 @@ pub(super) struct Status {
 
 /// What the processes of each rank have done so far.
 type Efforts = BTreeMap<i32, BTreeMap<i32, Effort>>;
-
-/// Ranks that have called init, and those that they may wait for.
-struct LikelyWait {
-    inside: Ranks,
-    missing: Ranks,
-    /// Time since the last message of those inside.
-    waits_for: Duration,
-}
-
-impl From<LikelyWait> for Wait {
-    fn from(LikelyWait { inside, missing, waits_for }: LikelyWait) -> Self {
-        let seconds = Some(seconds(waits_for));
-        Self { what: WaitCondition::Init, inside, missing, elsewhere: Vec::new(), seconds }
-    }
-}
 
 /// The parts of a run that a table describes.
 #[derive(Clone, Copy)]
@@ -102,19 +89,22 @@ impl Status {
         if let Some(since) = run.service.progress().standstill() {
             return Some(Standstill { since, idle_since: None });
         }
-        let waits = run.jobs.iter().filter_map(|(id, job)| run.init_wait(id, job));
-        let ago = waits.map(|wait| wait.waits_for).max()?;
-        let idle_since = self.idle_since(now, run);
+        let waits = Vec::from_iter(self.init_ranks(run).filter(|(_, ranks)| ranks.is_wait()));
+        let ago = waits.iter().map(|(_, ranks)| ranks.waits_for).max()?;
+        let idle_since = self.idle_since(now, run, &waits);
         Some(Standstill { since: now.checked_sub(ago)?, idle_since: Some(idle_since) })
     }
 
-    /// Time since which ranks before init that others may wait for have been seen to do nothing.
-    fn idle_since(&mut self, now: Instant, run: RunView<'_>) -> Instant {
-        let waits = run.jobs.iter().filter_map(|(id, job)| Some((id, run.init_wait(id, job)?)));
-        let silent = waits.flat_map(|(id, wait)| {
-            wait.missing.iter().map(move |rank| (id, rank)).collect::<Vec<_>>()
-        });
-        let running = silent
+    /// Time since which ranks before init that others wait for have been seen to do nothing.
+    fn idle_since(
+        &mut self,
+        now: Instant,
+        run: RunView<'_>,
+        waits: &[(JobId, InitRanks)],
+    ) -> Instant {
+        let before =
+            waits.iter().flat_map(|(id, ranks)| ranks.before.iter().map(|rank| (*id, rank)));
+        let running = before
             .filter_map(|(id, rank)| run.started(id, rank))
             .filter(|one| one.process.is_some());
         let seen = running.map(|one| {
@@ -130,6 +120,59 @@ impl Status {
                 now
             }
         }
+    }
+
+    /// Ranks of all jobs that may wait in init without an operation.
+    fn init_ranks<'a>(
+        &'a self,
+        run: RunView<'a>,
+    ) -> impl Iterator<Item = (JobId, InitRanks)> + use<'a> {
+        run.jobs.iter().filter_map(move |(id, job)| Some((id, self.init_ranks_of(run, id, job)?)))
+    }
+
+    /// Ranks of this node before the first fence of a job: those that have called init, share memory and are
+    /// in no operation may wait for those that have not; MPI libraries do so.
+    fn init_ranks_of(&self, run: RunView<'_>, id: JobId, job: &JobState) -> Option<InitRanks> {
+        let progress = run.service.progress();
+        if progress.fences(id) > 0 {
+            return None;
+        }
+        let of_phase = |wanted| {
+            let started = job.plan.placement.ranks.iter();
+            let started = started.filter(|rank| run.started(id, *rank).is_some());
+            started.filter(|rank| run.service.phase(id, *rank) == wanted).collect::<Ranks>()
+        };
+        let before = of_phase(verdict::PmiPhase::Silent);
+        let waits = progress.waits(id).0;
+        let waiting = rank_sets::union(waits.iter().map(|wait| &wait.inside));
+        let open = of_phase(verdict::PmiPhase::Open);
+        let open = rank_sets::without(&open, &waiting);
+        let last = open.iter().filter_map(|rank| progress.rank_messages(id, rank).last);
+        let waits_for = last.map(|(_, ago)| ago).min().unwrap_or_default();
+        // Without a rank before init nobody waits in memory alone.
+        let memory = match before.is_empty() {
+            true => SharedMemory::Some,
+            false => self.shared_memory(run, id, &open),
+        };
+        let is_memory_hidden = memory == SharedMemory::Hidden;
+        let inside = if memory == SharedMemory::None { Ranks::default() } else { open };
+        let idle_for = Duration::ZERO;
+        let found = InitRanks { inside, before, is_memory_hidden, waits_for, idle_for };
+        (!found.inside.is_empty() || !found.before.is_empty()).then_some(found)
+    }
+
+    /// Memory that ranks of a job share, by the first few of them.
+    fn shared_memory(&self, run: RunView<'_>, job: JobId, ranks: &Ranks) -> SharedMemory {
+        let mut found = SharedMemory::None;
+        let running = ranks.iter().filter(|rank| run.runs(job, *rank)).take(EXAMINED_MAX);
+        for one in running.filter_map(|rank| run.started(job, rank)) {
+            match self.proc.shared_memory(one.pid) {
+                SharedMemory::Some => return SharedMemory::Some,
+                SharedMemory::Hidden => found = SharedMemory::Hidden,
+                SharedMemory::None => {}
+            }
+        }
+        found
     }
 
     /// State of the ranks of this node.
@@ -171,17 +214,27 @@ impl Status {
             }
         };
         let (shown, more) = wanted.split_at(wanted.len().min(index(most)));
-        let ranks = shown.iter().map(|rank| self.row(run, id, *rank)).collect();
         let progress = run.service.progress();
         let (waits_for, progress_ago) = progress.activity(id);
-        let (mut waits, more_waits) = progress.waits(id);
-        let now = clock::now();
-        let in_init = run.init_wait(id, job).map(|wait| {
-            let waits_for = wait.waits_for;
-            waits.push(Wait::from(wait));
-            let idle_for = now.saturating_duration_since(self.idle_since(now, run));
-            InitWait { waits_for, idle_for }
+        let (waits, more_waits) = progress.waits(id);
+        let in_init = self.init_ranks_of(run, id, job).map(|mut ranks| {
+            if ranks.is_wait() {
+                let now = clock::now();
+                let all = Vec::from_iter(self.init_ranks(run).filter(|(_, ranks)| ranks.is_wait()));
+                ranks.idle_for = now.saturating_duration_since(self.idle_since(now, run, &all));
+            }
+            ranks
         });
+        let waiting = rank_sets::union(
+            waits.iter().map(|wait| &wait.inside).chain(in_init.iter().map(|ranks| &ranks.inside)),
+        );
+        // Those for whom nobody waits are not examined.
+        let is_suspected = matches!(rows, RowsWanted::Listed(_)) || !waiting.is_empty();
+        let row = |rank: &u32| {
+            let examines = is_suspected && !waiting.contains(*rank);
+            self.row(run, id, *rank, examines)
+        };
+        let ranks = shown.iter().map(row).collect();
         JobReport {
             name: plan.kvsname.clone(),
             fences: progress.fences(id),
@@ -196,7 +249,7 @@ impl Status {
         }
     }
 
-    fn row(&mut self, run: RunView<'_>, job: JobId, rank: u32) -> Rank {
+    fn row(&mut self, run: RunView<'_>, job: JobId, rank: u32, examines: bool) -> Rank {
         let number = run.jobs.process_of(job, rank);
         let started = number.and_then(|number| run.processes.get(number));
         let is_running = started.is_some_and(|started| started.process.is_some());
@@ -214,6 +267,8 @@ impl Status {
         let before = number.zip(cpu).and_then(|(number, cpu)| self.cpu.insert(number, cpu));
         let new = cpu.zip(before).map(|(cpu, before)| cpu.saturating_sub(before));
         let host = run.jobs.plan(job).map(|plan| plan.host.clone());
+        let examined = started.filter(|_| examines);
+        let activity = examined.map(|started| self.activity(run, started));
         let rank_messages = run.service.progress().rank_messages(job, rank);
         let (last, ago) = rank_messages.last.unzip();
         Rank {
@@ -232,34 +287,26 @@ impl Status {
             last_message: last.map(|last| last.name()),
             last_message_is_answer: last.is_some_and(|last| last.direction == Direction::ToClient),
             last_message_seconds: ago.map(seconds),
+            activity,
         }
+    }
+
+    /// What a rank does, or how it has ended.
+    fn activity(&self, run: RunView<'_>, started: &ProcessEntry) -> RankActivity {
+        if started.process.is_none() {
+            let exit_code = started.end.map(|end| end.ending.exit_code());
+            return RankActivity { exit_code, ..RankActivity::default() };
+        }
+        let mut activity = self.proc.activity(started.pid);
+        if let Some(holder) = &mut activity.holder {
+            let of_job = |one: &&ProcessEntry| one.pid == holder.pid && one.job == started.job;
+            holder.rank = run.processes.iter().find(of_job).map(|one| one.rank);
+        }
+        activity
     }
 }
 
 impl<'a> RunView<'a> {
-    /// Ranks of this node that have called init while others of it have not, before the first fence of the
-    /// job and without a request that waits: MPI libraries may wait for these in memory that they share.
-    fn init_wait(self, id: JobId, job: &JobState) -> Option<LikelyWait> {
-        let progress = self.service.progress();
-        if progress.fences(id) > 0 || !progress.waits(id).0.is_empty() {
-            return None;
-        }
-        let started =
-            job.plan.placement.ranks.iter().filter(|rank| self.started(id, *rank).is_some());
-        let phases = Vec::from_iter(started.map(|rank| (rank, self.service.phase(id, rank))));
-        let of = |wanted| {
-            let ranks = phases.iter().filter(move |(_, phase)| *phase == wanted);
-            ranks.map(|(rank, _)| *rank).collect::<Ranks>()
-        };
-        let (inside, missing) = (of(verdict::PmiPhase::Open), of(verdict::PmiPhase::Silent));
-        if missing.is_empty() {
-            return None;
-        }
-        let last = inside.iter().filter_map(|rank| progress.rank_messages(id, rank).last);
-        let waits_for = last.map(|(_, ago)| ago).min()?;
-        Some(LikelyWait { inside, missing, waits_for })
-    }
-
     fn runs(self, job: JobId, rank: u32) -> bool {
         self.started(job, rank).is_some_and(|one| one.process.is_some())
     }
@@ -269,5 +316,5 @@ impl<'a> RunView<'a> {
     }
 }
 
-/// Number of processes of one rank that are looked at; a rank may be a shell with thousands of them.
-const PROCESSES_MAX: usize = 64;
+/// Number of ranks whose memory is looked at: a library shares memory among all ranks of a host.
+const EXAMINED_MAX: usize = 8;

@@ -2,6 +2,7 @@
 
 use crate::link::node_report::{NodeReport, ReportRequest, RowsWanted};
 use crate::rank_sets;
+use crate::watch::graph;
 use crate::watch::stall::StallAction;
 use crate::watch::table::Table;
 use pmi_host_base::ranges::Ranks;
@@ -70,9 +71,7 @@ impl Purpose {
             Self::Progress | Self::Interrupt { .. } => RowsWanted::NoRank,
             Self::Missing { table, .. } => {
                 let listed = table.jobs.iter().map(|job| {
-                    let missing = table.jobs.iter().flat_map(|other| job.missing_in(other));
-                    let missing = rank_sets::first(&rank_sets::union(missing), LISTED_MAX);
-                    (job.name.clone(), missing)
+                    (job.name.clone(), rank_sets::first(&graph::ends(&table.jobs, job), LISTED_MAX))
                 });
                 RowsWanted::Listed(listed.collect())
             }

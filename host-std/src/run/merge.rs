@@ -3,10 +3,12 @@
 //! A report is checked like any other input: only ranks of its node count, text is printable and short, and
 //! the number of operations is bounded.
 
-use crate::link::node_report::{JobReport, NodeReport, NodeWait};
+use crate::link::node_report::{InitRanks, JobReport, NodeReport, NodeWait};
 use crate::rank_sets;
 use crate::watch::stall::Standstill;
-use crate::watch::table::{Elsewhere, Job, Rank, WAITS_MAX, Wait, WaitCondition};
+use crate::watch::table::{
+    Elsewhere, Job, NamedProcess, Rank, RankActivity, WAITS_MAX, Wait, WaitCondition, seconds,
+};
 use pmi_host_base::ranges::Ranks;
 use std::time::Instant;
 
@@ -53,8 +55,37 @@ pub(super) fn job(mut job: Job, ended: &Ranks, reports: &[Reported<'_>]) -> Job 
     }
     let all = rank_sets::without(&rank_sets::below(job.size), ended);
     job.waits = waits.into_iter().map(|wait| wait.finish(&all)).collect();
+    job.waits.extend(init_wait(&job, &of_job));
     job.ranks = rows(reports, &job.name);
     job
+}
+
+/// Wait of ranks in init for those before it, before the first fence of a job. They wait in memory that they
+/// share: a node whose ranks have all called init has none that waits, except if others wait in that fence.
+fn init_wait(job: &Job, reports: &[(Reported<'_>, &JobReport)]) -> Option<Wait> {
+    if job.fences > 0 {
+        return None;
+    }
+    let is_in_fence = job.waits.iter().any(|wait| matches!(wait.what, WaitCondition::Fence(_)));
+    let of = |ranks: fn(&InitRanks) -> &Ranks, is_counted: &dyn Fn(&InitRanks) -> bool| {
+        let nodes = reports.iter().filter_map(|(node, report)| {
+            let of_node = report.in_init.as_ref().filter(|of_node| is_counted(of_node))?;
+            Some(rank_sets::common(ranks(of_node), node.ranks))
+        });
+        rank_sets::union(&Vec::from_iter(nodes))
+    };
+    let waits = |ranks: &InitRanks| ranks.is_wait() || is_in_fence;
+    let inside = of(|ranks| &ranks.inside, &waits);
+    let missing = of(|ranks| &ranks.before, &|_| true);
+    if inside.is_empty() || missing.is_empty() {
+        return None;
+    }
+    let all = reports.iter().filter_map(|(_, report)| report.in_init.as_ref());
+    let all = Vec::from_iter(all.filter(|ranks| !ranks.inside.is_empty() && waits(ranks)));
+    let what =
+        WaitCondition::Init { shared_memory: !all.iter().any(|ranks| ranks.is_memory_hidden) };
+    let seconds = all.iter().map(|ranks| seconds(ranks.waits_for)).reduce(f64::max);
+    Some(Wait { what, inside, missing, elsewhere: Vec::new(), seconds })
 }
 
 /// Rows of the ranks of a job, in ascending order.
@@ -65,6 +96,7 @@ pub(super) fn rows(reports: &[Reported<'_>], name: &str) -> Vec<Rank> {
             host: Some(node.host.to_owned()),
             kernel_wait: row.kernel_wait.as_deref().map(short),
             last_message: row.last_message.as_deref().map(short),
+            activity: row.activity.as_ref().map(printable_activity),
             ..row.clone()
         })
     });
@@ -80,7 +112,10 @@ pub(super) fn standstill<'a>(
     reports: impl Iterator<Item = &'a NodeReport> + Clone,
 ) -> Option<Standstill> {
     let jobs = reports.flat_map(|report| &report.jobs);
-    let in_init = || jobs.clone().filter_map(|report| report.in_init.as_ref());
+    let in_init = || {
+        let all = jobs.clone().filter_map(|report| report.in_init.as_ref());
+        all.filter(|ranks| ranks.is_wait())
+    };
     let waits_for = jobs.clone().filter_map(|report| report.waits_for).max();
     let (waits_for, idle_for) = match waits_for {
         Some(waits_for) => (waits_for, None),
@@ -158,13 +193,28 @@ fn printable(what: &WaitCondition) -> WaitCondition {
         WaitCondition::GroupMade(name) => WaitCondition::GroupMade(short(name)),
         WaitCondition::GroupEnd(name) => WaitCondition::GroupEnd(short(name)),
         WaitCondition::Published(key) => WaitCondition::Published(short(key)),
-        WaitCondition::Init
+        WaitCondition::Init { .. }
         | WaitCondition::Fence(_)
         | WaitCondition::GroupFence(_)
         | WaitCondition::Ring(_)
         | WaitCondition::Spawn
         | WaitCondition::Message
         | WaitCondition::ListedFence => what.clone(),
+    }
+}
+
+/// The activity, with printable and short text.
+fn printable_activity(activity: &RankActivity) -> RankActivity {
+    let named = |process: &NamedProcess| NamedProcess {
+        program: process.program.as_deref().map(short),
+        ..process.clone()
+    };
+    RankActivity {
+        child: activity.child.as_ref().map(named),
+        holder: activity.holder.as_ref().map(named),
+        call: activity.call.as_deref().map(short),
+        file: activity.file.as_deref().map(short),
+        ..activity.clone()
     }
 }
 
@@ -182,7 +232,6 @@ const ELSEWHERE_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::node_report::InitWait;
     use crate::watch::table::Phase;
     use pmi_host_os::clock;
     use std::time::Duration;
@@ -236,6 +285,7 @@ mod tests {
             last_message: None,
             last_message_is_answer: false,
             last_message_seconds: None,
+            activity: None,
         }
     }
 
@@ -289,12 +339,54 @@ mod tests {
         assert_eq!(standstill(&one, &two), Some(secs(9)));
         assert_eq!(found(&one, &two).unwrap().idle_since, None);
         // Ranks of both nodes may only wait for those before init, and one of these was active.
-        let wait =
-            |waits_for, idle_for| InitWait { waits_for: secs(waits_for), idle_for: secs(idle_for) };
+        let wait = |waits_for, idle_for| InitRanks {
+            inside: ranks([0]),
+            before: ranks([1]),
+            is_memory_hidden: false,
+            waits_for: secs(waits_for),
+            idle_for: secs(idle_for),
+        };
         (one.jobs[0].waits_for, two.jobs[0].waits_for) = (None, None);
         (one.jobs[0].in_init, two.jobs[0].in_init) = (Some(wait(9, 5)), Some(wait(8, 2)));
         assert_eq!(standstill(&one, &two), Some(secs(9)));
         assert_eq!(found(&one, &two).unwrap().idle_since, Some(now - secs(2)));
+    }
+
+    #[test]
+    fn ranks_in_init_wait_for_those_before_it() {
+        let (first, second) = (ranks([0, 2]), ranks([1, 3]));
+        let init = |inside: &[u32], before: &[u32]| InitRanks {
+            inside: ranks(inside.to_vec()),
+            before: ranks(before.to_vec()),
+            is_memory_hidden: inside == [2],
+            waits_for: Duration::from_secs(4),
+            idle_for: Duration::ZERO,
+        };
+        let merged = |one: InitRanks, two: InitRanks, fence: &[u32]| {
+            let (mut first_report, mut second_report) = (report(Vec::new()), report(Vec::new()));
+            if !fence.is_empty() {
+                first_report.jobs[0].waits = vec![wait(WaitCondition::Fence(0), fence, &[])];
+            }
+            first_report.jobs[0].in_init = Some(one);
+            second_report.jobs[0].in_init = Some(two);
+            for report in [&mut first_report, &mut second_report] {
+                report.jobs[0].fences = 0;
+            }
+            let reports =
+                [reported("n1", &first, &first_report), reported("n2", &second, &second_report)];
+            let waits = job(empty_job(4), &Ranks::default(), &reports).waits;
+            waits.into_iter().find(|wait| matches!(wait.what, WaitCondition::Init { .. }))
+        };
+        // Without a fence, ranks wait for those of their node.
+        let found = merged(init(&[0, 2], &[]), init(&[1], &[3]), &[]).unwrap();
+        assert_eq!((found.inside, found.missing), (ranks([1]), ranks([3])));
+        assert_eq!(found.what, WaitCondition::Init { shared_memory: true });
+        assert_eq!(merged(init(&[0, 2], &[]), init(&[1, 3], &[]), &[]), None);
+        // Where one rank of a node is in the fence, the others wait for its end.
+        let found = merged(init(&[2], &[]), init(&[1], &[3]), &[0]).unwrap();
+        assert_eq!((found.inside, found.missing), (ranks([1, 2]), ranks([3])));
+        assert_eq!(found.what, WaitCondition::Init { shared_memory: false });
+        assert_eq!(merged(init(&[2], &[]), init(&[], &[1, 3]), &[]), None);
     }
 
     #[test]

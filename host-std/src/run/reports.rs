@@ -15,6 +15,7 @@ use crate::rank_sets;
 use crate::report;
 use crate::settings::Watching;
 use crate::verdict::Failure;
+use crate::watch::graph;
 use crate::watch::progress::{Progress, ProgressTask};
 use crate::watch::stall::{Stall, StallAction};
 use crate::watch::table::{self, JobNode, NodeLink, Table, seconds};
@@ -201,8 +202,7 @@ fn handle_collection(run: &mut Run, done: Collection) -> io::Result<()> {
                 let all = reported(run, number, &reports);
                 let all = Vec::from_iter(all.iter().map(Owned::view));
                 let Some(job) = table.jobs.get(at) else { continue };
-                let of_all = table.jobs.iter().flat_map(|other| job.missing_in(other));
-                let count = rank_sets::union(of_all).count();
+                let count = graph::ends(&table.jobs, job).count();
                 let rows = merge::rows(&all, &job.name);
                 let shown = u64::try_from(rows.len()).unwrap_or(u64::MAX);
                 if let Some(job) = table.jobs.get_mut(at) {
@@ -388,10 +388,9 @@ impl Owned<'_> {
     }
 }
 
-/// Ranks of a job that others wait for, as many as a report describes.
+/// Ranks of a job at which waits end, as many as a report describes.
 fn missing(table: &Table, job: &table::Job) -> Ranks {
-    let all = rank_sets::union(table.jobs.iter().flat_map(|other| job.missing_in(other)));
-    rank_sets::first(&all, text::ROWS_MAX)
+    rank_sets::first(&graph::ends(&table.jobs, job), text::ROWS_MAX)
 }
 
 /// Delay of the reminder, long enough for ranks that terminate on request.

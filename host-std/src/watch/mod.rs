@@ -2,6 +2,9 @@
 //!
 //! ```text
 //! process   state of one process from /proc: state, wait channel, processor time
+//! activity  what a rank does that others wait for, from /proc: system call, file, child, lock
+//! cause     that as a sentence
+//! graph     who waits for whom, and where the waits end
 //! ranges    many ranks in few characters: 0-2,5
 //! table     all of it as data, also the format for programs
 //! text      the same for users
@@ -9,6 +12,9 @@
 //! stall     decides when a run without progress is reported, and when it is aborted
 //! ```
 
+pub(crate) mod activity;
+mod cause;
+pub(crate) mod graph;
 pub(crate) mod process;
 pub(crate) mod progress;
 pub(crate) mod stall;

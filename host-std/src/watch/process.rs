@@ -45,6 +45,8 @@ pub enum State {
     Stopped,
     /// Stopped by a debugger.
     Traced,
+    /// Stopped by the freezer of its control group.
+    Frozen,
     /// Terminated and not yet reaped.
     Ended,
     /// Another state letter of the kernel.
@@ -57,6 +59,11 @@ impl Proc {
         Self { root: root.to_owned() }
     }
 
+    /// The directory with one entry for each process.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Reads the state of a process; `None` if access is denied or the process is gone.
     ///
     /// Reads two small files. Neither read waits for the process.
@@ -66,9 +73,14 @@ impl Proc {
         let ticks = stat.utime.saturating_add(stat.stime);
         // The kernel writes 0 for a process that does not wait, and for one that may not be inspected.
         let wait = process.wchan().ok().filter(|name| !matches!(name.trim(), "" | "0"));
+        let kernel_wait = wait.map(|name| name.trim().chars().take(NAME_MAX).collect::<String>());
+        let is_frozen = kernel_wait.as_deref().is_some_and(|wait| FREEZERS.contains(&wait));
         Some(Life {
-            state: State::of(stat.state),
-            kernel_wait: wait.map(|name| name.trim().chars().take(NAME_MAX).collect()),
+            state: match State::of(stat.state) {
+                State::Sleeping | State::Uninterruptible if is_frozen => State::Frozen,
+                state => state,
+            },
+            kernel_wait,
             cpu: Duration::from_millis(
                 ticks.saturating_mul(1000) / procfs::ticks_per_second().max(1),
             ),
@@ -112,11 +124,15 @@ impl State {
             Self::Uninterruptible => "uninterruptible",
             Self::Stopped => "stopped",
             Self::Traced => "in a debugger",
+            Self::Frozen => "frozen",
             Self::Ended => "ended",
             Self::Other => "unknown",
         }
     }
 }
+
+/// Functions of the kernel in which processes of a frozen control group wait, by versions of the kernel.
+const FREEZERS: [&str; 3] = ["do_freezer_trap", "get_signal", "__refrigerator"];
 
 /// Names of functions are shorter.
 const NAME_MAX: usize = 40;
@@ -166,5 +182,8 @@ mod tests {
         fs::write(root.join("7/wchan"), "io_schedule").unwrap();
         let kernel_wait = Some("io_schedule".to_owned());
         assert_eq!(proc.read(7), Some(Life { kernel_wait, ..life }));
+        fs::write(root.join("7/wchan"), "__refrigerator").unwrap();
+        let kernel_wait = Some("__refrigerator".to_owned());
+        assert_eq!(proc.read(7), Some(Life { state: State::Frozen, kernel_wait, ..life }));
     }
 }

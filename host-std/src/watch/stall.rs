@@ -98,8 +98,13 @@ impl Stall {
             self.check_at = None;
             return Some(StallAction::Abort { lasts: abort });
         }
+        // Starts are computed from durations that other processes have measured, so the same one varies a
+        // little. After a report, a new stall begins no earlier than that report.
+        let is_known = |begun: Instant| {
+            self.report.is_some_and(|report| since.saturating_duration_since(begun) < report / 2)
+        };
         let mut step = match self.reported {
-            Some((begun, step)) if begun == since => Some(step),
+            Some((begun, step)) if is_known(begun) => Some(step),
             _ => self.report,
         };
         let verdict = step.filter(|step| lasts >= *step).map(|_| StallAction::Report { lasts });
@@ -159,6 +164,9 @@ mod tests {
         assert_eq!(stall.check(since + 19 * SEC, certain(since)), None);
         assert_eq!(stall.check(since + 21 * SEC, certain(since)), report(21));
         assert_eq!(stall.deadline(), Some(since + 42 * SEC));
+        // The start varies with the clocks of those who have measured it.
+        let varied = since + SEC / 10;
+        assert_eq!(stall.check(since + 30 * SEC, certain(varied)), None);
         // A new stall is reported from the start.
         let other = since + 30 * SEC;
         assert_eq!(stall.check(other + 10 * SEC, certain(other)), report(10));

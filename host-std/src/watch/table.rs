@@ -140,9 +140,12 @@ pub struct Elsewhere {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitCondition {
-    /// `MPI_Init` before its first fence, as far as others have not called it: MPI libraries may wait in
-    /// memory that they share, where the launcher does not see it.
-    Init,
+    /// `MPI_Init` before its first fence, while others have not called it: MPI libraries wait in memory that
+    /// they share, where the launcher does not see it.
+    Init {
+        /// True if all that wait are known to share memory; false if the system hides that of some.
+        shared_memory: bool,
+    },
     /// The job's fence with this number.
     Fence(u32),
     /// A fence of some ranks; the tag identifies it.
@@ -205,6 +208,41 @@ pub struct Rank {
     pub last_message_is_answer: bool,
     /// Time since that message.
     pub last_message_seconds: Option<f64>,
+    /// What it does, unless it waits in an operation.
+    #[serde(default)]
+    pub activity: Option<RankActivity>,
+}
+
+/// What a rank does that others may wait for, as its host sees it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RankActivity {
+    /// Time since the start of its process.
+    pub started_seconds: Option<f64>,
+    /// Exit code of its process, or 128 and the number of the signal, if that has ended.
+    pub exit_code: Option<u8>,
+    /// Descendant of its process that it waits for; the other fields describe that one.
+    pub child: Option<NamedProcess>,
+    /// State of the process.
+    pub state: Option<State>,
+    /// System call in which it waits.
+    pub call: Option<String>,
+    /// File that the call is about: a path, `standard input`, `a pipe` or `a socket`.
+    pub file: Option<String>,
+    /// True if it waits for a lock of that file.
+    pub waits_for_lock: bool,
+    /// Process that holds the lock, or the debugger that holds the process.
+    pub holder: Option<NamedProcess>,
+}
+
+/// A process, with what it is to a reader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedProcess {
+    /// Its number.
+    pub pid: i32,
+    /// Its program.
+    pub program: Option<String>,
+    /// Its rank in the same job, if it has one.
+    pub rank: Option<u32>,
 }
 
 /// PMI phase of a rank.
@@ -293,6 +331,7 @@ pub(super) mod tests {
             last_message: None,
             last_message_is_answer: false,
             last_message_seconds: None,
+            activity: None,
         };
         let wait = Wait {
             what: WaitCondition::Fence(0),

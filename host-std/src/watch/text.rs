@@ -2,6 +2,7 @@
 
 use super::process::State;
 use super::table::{Elsewhere, Job, JobNode, NodeLink, Phase, Rank, Table, Wait, WaitCondition};
+use super::{cause, graph};
 use crate::rank_sets;
 use pmi_host_base::columns;
 use pmi_host_base::ranges::Ranks;
@@ -42,7 +43,7 @@ pub(crate) fn jobs(jobs: &[Job], rows: Rows) -> String {
         for sentence in sentences(job) {
             let _ = write!(text, "\n    {sentence}");
         }
-        text.push_str(&ranks(job, rows));
+        text.push_str(&ranks(jobs, job, rows));
         text.push_str(&nodes(job, rows));
     }
     text
@@ -65,7 +66,7 @@ pub(crate) fn standstill(table: &Table, lasts: f64) -> String {
         for sentence in sentences(job) {
             let _ = write!(text, "\n  {sentence}");
         }
-        text.push_str(&ranks(job, Rows::Few));
+        text.push_str(&ranks(&table.jobs, job, Rows::Few));
     }
     text
 }
@@ -122,9 +123,18 @@ fn sentence(job: &Job, wait: &Wait) -> String {
     let who = format!("{} of {} {verb}", inside.named(), size(job));
     let awaited = awaited(missing, elsewhere);
     match what {
-        WaitCondition::Init => {
-            let verb = if inside.count() == 1 { "has" } else { "have" };
-            format!("{} of {} {verb} called init and may wait{awaited}", inside.named(), size(job))
+        WaitCondition::Init { shared_memory } => {
+            let (has, waits, is) = match inside.count() {
+                1 => ("has", "waits", "is"),
+                _ => ("have", "wait", "are"),
+            };
+            let of = format!("{} of {}", inside.named(), size(job));
+            match shared_memory {
+                true => format!("{of} {is} in init and {waits} in shared memory{awaited}"),
+                false => format!(
+                    "{of} {has} called init and may wait{awaited}; the system hides whether they share memory"
+                ),
+            }
         }
         WaitCondition::Fence(number) => format!("{who} in fence {number}{awaited}"),
         WaitCondition::GroupFence(tag) => {
@@ -222,8 +232,8 @@ fn headline(job: &Job) -> String {
     )
 }
 
-/// Ranks of `job`, as a table with headings.
-fn ranks(job: &Job, rows: Rows) -> String {
+/// Ranks of `job`, one of `jobs`, as a table with headings, and sentences about those at which waits end.
+fn ranks(jobs: &[Job], job: &Job, rows: Rows) -> String {
     let shown = match rows {
         Rows::Few => job.ranks.len().min(ROWS_MAX),
         Rows::All => job.ranks.len(),
@@ -241,11 +251,16 @@ fn ranks(job: &Job, rows: Rows) -> String {
     if let more @ 1.. = omitted.saturating_add(job.more_ranks) {
         let _ = write!(text, "\n    and {more} more; 'pmi-host ps' shows all");
     }
+    for sentence in cause::sentences(job, &graph::ends(jobs, job), shown) {
+        let _ = write!(text, "\n    {sentence}");
+    }
     let stopped = |rank: &&Rank| rank.state == Some(State::Stopped);
     if let Some(pid) = job.ranks.iter().find(stopped).and_then(|rank| rank.pid) {
         let _ = write!(text, "\n    a stopped process continues after 'kill -CONT {pid}'");
     }
-    if job.ranks.iter().all(|rank| rank.state.is_none() && rank.pid.is_some()) {
+    let hidden =
+        |rank: &Rank| rank.state.is_none() && rank.pid.is_some() && rank.phase != Phase::Ended;
+    if job.ranks.iter().all(hidden) {
         text.push_str("\n    the state of these processes cannot be read (/proc)");
     }
     text
@@ -316,7 +331,7 @@ fn cells(job: &Job, rank: &Rank) -> [String; COLUMNS] {
 }
 
 fn phase(job: &Job, rank: &Rank) -> String {
-    let waits: Vec<String> = job.waits_of(rank.rank).filter_map(place).collect();
+    let waits: Vec<String> = job.waits_of(rank.rank).map(place).collect();
     match rank.phase {
         Phase::Open if !waits.is_empty() => waits.join(", "),
         Phase::Open => "init done".to_owned(),
@@ -327,9 +342,9 @@ fn phase(job: &Job, rank: &Rank) -> String {
     }
 }
 
-fn place(what: &WaitCondition) -> Option<String> {
-    Some(match what {
-        WaitCondition::Init => return None,
+fn place(what: &WaitCondition) -> String {
+    match what {
+        WaitCondition::Init { .. } => "in init".to_owned(),
         WaitCondition::Fence(number) => format!("in fence {number}"),
         WaitCondition::GroupFence(_) => "in a fence of some".to_owned(),
         WaitCondition::Ring(number) => format!("in ring {number}"),
@@ -342,7 +357,7 @@ fn place(what: &WaitCondition) -> Option<String> {
         WaitCondition::GroupMade(_) | WaitCondition::GroupEnd(_) => "in a group".to_owned(),
         WaitCondition::Published(_) => "in a lookup".to_owned(),
         WaitCondition::Message => "in a message".to_owned(),
-    })
+    }
 }
 
 fn size(job: &Job) -> String {
@@ -362,7 +377,7 @@ fn unknown() -> String {
 }
 
 /// A duration in the unit that suits its size.
-fn time(seconds: f64) -> String {
+pub(super) fn time(seconds: f64) -> String {
     match seconds {
         ..1.0 => format!("{:.0} ms", seconds * 1000.0),
         ..120.0 => format!("{:.0} s", seconds.floor()),

@@ -8,6 +8,8 @@ mod common;
 mod ps;
 #[path = "../stack.rs"]
 mod stack;
+#[path = "../stalls.rs"]
+mod stalls;
 #[path = "../topology.rs"]
 mod topology;
 #[path = "../trace.rs"]

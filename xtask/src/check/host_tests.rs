@@ -240,7 +240,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("termination", &["ending", "exit_codes", "nodes_preempted", "stops"]),
     ("trace", &["trace"]),
     ("verdict", &["ending", "exit_codes"]),
-    ("watch", &["nodes_reports", "ps", "watch"]),
+    ("watch", &["nodes_reports", "ps", "stalls", "watch"]),
     ("web", &["pages"]),
 ];
 

@@ -80,7 +80,7 @@ fn options_of_other_launchers_assign_gpus() {
         ("mpiexec.hydra -n 1 -g 2".into(), &["1,2"]),
         ("mpiexec.hydra -n 2 -gpu-subdevs-per-proc 1".into(), &["1", "2"]),
         ("mpiexec.hydra -n 2 -gpus-per-proc AUTO".into(), &["all", "all"]),
-        ("srun -n 2 --gpus-per-task=1".into(), &["1", "2"]),
+        ("srun -n 2 --cpu-bind=none --gpus-per-task=1".into(), &["1", "2"]),
         (format!("srun -n 2 --gpus-per-task=1 {maps}"), &["2", "1"]),
         (format!("srun -n 2 --gpus=2 --gpu-bind=closest {maps}"), &["2", "1"]),
         (format!("srun -n 2 --gpu-bind=single:1 {maps}"), &["2", "1"]),
@@ -90,8 +90,8 @@ fn options_of_other_launchers_assign_gpus() {
         ("srun -n 2 --gpu-bind=map_gpu:1,0".into(), &["2", "1"]),
         ("srun -n 2 --gpu-bind=mask_gpu:0x3,0x1".into(), &["1,2", "1"]),
         ("srun -n 2 --tres-bind=gres/gpu:map_gpu:1*2".into(), &["2", "2"]),
-        ("srun --gpus=2 --ntasks-per-gpu=2".into(), &["1", "1", "2", "2"]),
-        ("srun -n 2 --tres-per-task=gres/gpu:1".into(), &["1", "2"]),
+        ("srun --cpu-bind=none --gpus=2 --ntasks-per-gpu=2".into(), &["1", "1", "2", "2"]),
+        ("srun -n 2 --cpu-bind=none --tres-per-task=gres/gpu:1".into(), &["1", "2"]),
         ("mpiexec -n 2 --gpu-bind list:1:0".into(), &["2", "1"]),
         ("mpiexec -n 2 --gpu-bind list:0,1:0".into(), &["1,2", "1"]),
         (format!("mpiexec -n 2 --gpu-bind closest {lists}"), &["2", "1"]),
@@ -167,7 +167,8 @@ fn ranks_are_bound_near_the_gpus_that_other_launchers_name() {
     for hint in ["memory_bound", "compute_bound"] {
         let line = format!("srun -n 1 --hint={hint}");
         let ran = run(ours(&directory, &line).args(TELL)).exits_with(0);
-        assert_eq!(lines(&ran), [format!("0 all {first}")], "{hint}");
+        assert!(ran.out.starts_with(&format!("0 all {first}")), "{hint}: {ran:?}");
+        assert!(allowed().len() > 2 || !ran.out.contains(&last.to_string()), "{hint}: {ran:?}");
     }
     let line = "srun -n 1 --gpus-per-task=1 --cpus-per-gpu=2";
     let mut command = ours(&directory, line);

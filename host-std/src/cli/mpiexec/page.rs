@@ -388,6 +388,11 @@ const SHOWN: &[(&str, &str, &str)] = &[
     ),
     (
         "Slurm",
+        "gpus-per-task gpus-per-node gres gpu-bind ntasks-per-gpu cpus-per-gpu",
+        "nodes_slurm::ranks_of_a_step_have_the_gpus_that_srun_gives_them",
+    ),
+    (
+        "Slurm",
         "gpus-per-socket cpus-per-gpu",
         "step_gpus::words_about_the_gpus_of_a_step_have_one_effect_together",
     ),

@@ -69,7 +69,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["gres"], StepGpus("--gpu-bind list:LIST", step_gpus::gres))
         .note("`gpu:N`, likewise; others have no effect, which a message says"),
     word(&["gpu-bind"], StepGpus("--gpu-bind", step_gpus::bind)).or("SLURM_GPU_BIND").note(
-        "`none`, `closest`, `single:N`, `per_task:N`, `map_gpu:LIST`, `mask_gpu:LIST`; numbers are those of \
+        "`none`, `closest`, `single:N`, `per_task:N`, `map_gpu:LIST`, `mask_gpu:LIST`; `verbose,` shows the map; numbers are those of \
          `--gpu-bind list:LIST`",
     ),
     word(&["ntasks-per-gpu"], StepGpus("--gpus-per-rank 1 --gpu-share N", step_gpus::ranks_of_gpu))

@@ -24,6 +24,8 @@ pub(super) struct StepGpus {
     processors_of_gpu: Option<u32>,
     /// `--gpu-bind`.
     bind: Option<StepBinding>,
+    /// True if the GPUs of each rank are shown.
+    is_shown: bool,
     /// What has no effect.
     pub(super) without_effect: Vec<String>,
 }
@@ -73,6 +75,7 @@ impl StepGpus {
         self.ranks_of_gpu = typed.ranks_of_gpu.or(self.ranks_of_gpu);
         self.processors_of_gpu = typed.processors_of_gpu.or(self.processors_of_gpu);
         self.bind = typed.bind.or(self.bind.take());
+        self.is_shown |= typed.is_shown;
         self.without_effect.extend(typed.without_effect);
     }
 
@@ -83,6 +86,9 @@ impl StepGpus {
     /// A message about words that contradict each other, or need another one.
     pub(super) fn options(&self, size: StepSize) -> Result<StepOptions, String> {
         let mut found = StepOptions::default();
+        if self.is_shown {
+            found.given.push(("display", "map".into()));
+        }
         let all_of_node = self.all.map(|all| all.div_ceil(size.nodes.max(1)));
         let per_node = self.per_node.or(all_of_node);
         let per_task = match (self.per_task, self.ranks_of_gpu) {
@@ -231,14 +237,11 @@ pub(super) fn tres_bind(gpus: &mut StepGpus, value: &OsStr) -> Result<(), String
     bind(gpus, OsStr::new(what))
 }
 
-/// `--gpu-bind=[verbose,]WHAT`. `--display map` shows what `verbose` does.
+/// `--gpu-bind=[verbose,]WHAT`.
 pub(super) fn bind(gpus: &mut StepGpus, value: &OsStr) -> Result<(), String> {
     let mut what = text(value)?;
     while let Some((word @ ("v" | "verbose" | "q" | "quiet"), rest)) = what.split_once(',') {
-        if word.starts_with('v') {
-            gpus.without_effect
-                .push(format!("'{word}' of '--gpu-bind' ('--display map' shows GPUs)"));
-        }
+        gpus.is_shown |= word.starts_with('v');
         what = rest;
     }
     let (kind, list) = what.split_once(':').unwrap_or((what, ""));
@@ -346,7 +349,7 @@ mod tests {
             (&[(bind, "single:2")], two, "--gpus-per-rank 1 --gpu-share 2"),
             (&[(tres_bind, "gres/gpu:per_task:2")], two, "--gpus-per-rank 2"),
             (&[(bind, "map_gpu:0*2,0x3")], two, "--gpu-bind list:0,0,3"),
-            (&[(bind, "verbose,mask_gpu:0x3,c")], two, "--gpu-bind list:0+1,2+3"),
+            (&[(bind, "verbose,mask_gpu:0x3,c")], two, "--display map --gpu-bind list:0+1,2+3"),
             (
                 &[(ranks_of_gpu, "2"), (per_node, "4")],
                 one,

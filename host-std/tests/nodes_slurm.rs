@@ -304,7 +304,7 @@ fn ranks_of_a_step_have_the_gpus_that_srun_gives_them() {
     ] {
         let gpus = |launcher: &Path, own: &[&OsStr]| {
             let mut salloc = command(&slurm, "salloc");
-            salloc.args(["-Q", "-N1", "--ntasks-per-node=2", "--gres=gpu:2"]).arg(launcher);
+            salloc.args(["-Q", "-N1", "-n2", "--gres=gpu:2"]).arg(launcher);
             salloc.args(["-n", "2"]).args(words.split(' ')).args(own);
             let rank = "echo $SLURM_PROCID ${CUDA_VISIBLE_DEVICES-all}";
             let ran = run(salloc.args(["sh", "-c", rank]));

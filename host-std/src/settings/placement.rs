@@ -113,7 +113,8 @@ pub(crate) enum LauncherGpus {
     Hydra,
     /// Of Intel MPI: the number that is given, else an equal share, near the rank; none on a host without GPUs.
     Intel,
-    /// Of Slurm: all at the least distance from the rank, whoever else has them.
+    /// Of Slurm: all at the least distance from the rank, whoever else has them; with a number, so many of these
+    /// for as many ranks in a row as may share a GPU, and then the next ones.
     Slurm,
 }
 

@@ -636,7 +636,10 @@ const EXAMPLES: &[Example] = &[
     slurm("--gres=gpu:2", "--gpu-bind list:0+1 --gpu-share 4294967295"),
     slurm("--gpu-bind=closest", "--gpu-bind as:slurm"),
     slurm("--gpu-bind=map_gpu:1,0", "--gpu-bind list:1,0 --gpu-share 4294967295"),
-    slurm("-n 4 --ntasks-per-gpu=2", "--ranks 4 --gpus-per-rank 1 --gpu-share 2"),
+    slurm(
+        "-n 4 --ntasks-per-gpu=2",
+        "--ranks 4 --gpu-bind as:slurm --gpus-per-rank 1 --gpu-share 2",
+    ),
     slurm("--threads-per-core=1", "--bind-to core"),
     slurm("--export=A=1,KEPT", "--env A=1 --inherit KEPT"),
     slurm("--mpi=pmix_v4", "--pmi x"),

@@ -72,7 +72,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         "`none`, `closest`, `single:N`, `per_task:N`, `map_gpu:LIST`, `mask_gpu:LIST`; `verbose,` shows the map; numbers are those of \
          `--gpu-bind list:LIST`",
     ),
-    word(&["ntasks-per-gpu"], StepGpus("--gpus-per-rank 1 --gpu-share N", step_gpus::ranks_of_gpu))
+    word(&["ntasks-per-gpu"], StepGpus("--gpu-bind as:slurm --gpus-per-rank 1 --gpu-share N", step_gpus::ranks_of_gpu))
         .or("SLURM_NTASKS_PER_GPU")
         .note("needs `-n` or a number of GPUs"),
     word(&["cpus-per-gpu"], StepGpus("--bind-to hwthread:N", step_gpus::processors_of_gpu))

@@ -133,9 +133,11 @@ impl StepGpus {
                 Some(gpus) => found.given.push(("gpus-per-rank", gpus.to_string().into())),
                 None => found.given.push(("gpu-bind", "as:slurm".into())),
             },
-            StepBinding::Single(ranks) => found
-                .given
-                .extend([("gpus-per-rank", "1".into()), ("gpu-share", ranks.to_string().into())]),
+            StepBinding::Single(ranks) => found.given.extend([
+                ("gpu-bind", "as:slurm".into()),
+                ("gpus-per-rank", "1".into()),
+                ("gpu-share", ranks.to_string().into()),
+            ]),
             StepBinding::PerTask(gpus) => {
                 found.given.push(("gpus-per-rank", gpus.to_string().into()));
             }
@@ -346,14 +348,14 @@ mod tests {
             (&[(gres, "gpu:a100:2,shard:1")], one, "--gpu-bind list:0+1"),
             (&[(gres, "none")], one, ""),
             (&[(per_node, "4"), (bind, "closest")], one, "--gpu-bind as:slurm"),
-            (&[(bind, "single:2")], two, "--gpus-per-rank 1 --gpu-share 2"),
+            (&[(bind, "single:2")], two, "--gpu-bind as:slurm --gpus-per-rank 1 --gpu-share 2"),
             (&[(tres_bind, "gres/gpu:per_task:2")], two, "--gpus-per-rank 2"),
             (&[(bind, "map_gpu:0*2,0x3")], two, "--gpu-bind list:0,0,3"),
             (&[(bind, "verbose,mask_gpu:0x3,c")], two, "--display map --gpu-bind list:0+1,2+3"),
             (
                 &[(ranks_of_gpu, "2"), (per_node, "4")],
                 one,
-                "--ranks 8 --gpus-per-rank 1 --gpu-share 2",
+                "--ranks 8 --gpu-bind as:slurm --gpus-per-rank 1 --gpu-share 2",
             ),
             (
                 &[(tres_per_task, "gres/gpu:2"), (processors_of_gpu, "4")],
@@ -363,7 +365,7 @@ mod tests {
             (
                 &[(ranks_of_gpu, "2"), (processors_of_gpu, "4")],
                 two,
-                "--gpus-per-rank 1 --gpu-share 2 --bind-to hwthread:2",
+                "--gpu-bind as:slurm --gpus-per-rank 1 --gpu-share 2 --bind-to hwthread:2",
             ),
             (
                 &[(per_node, "4"), (processors_of_gpu, "3"), (bind, "none")],

@@ -469,13 +469,21 @@ impl PlacedNode {
                 Err(self.too_few_gpus(0, Demand { ranks, count: count.unwrap_or(1) }))
             }
             LauncherGpus::Slurm => {
-                let near = |place: &RankPlace| {
+                let nearest = |place: &RankPlace| -> Vec<usize> {
                     let distances = devices.iter().map(|device| self.distance(place, device));
                     let distances: Vec<Distance> = distances.collect();
                     let least = distances.iter().min().copied();
                     { 0..devices.len() }.filter(|at| Some(distances[*at]) == least).collect()
                 };
-                Ok(places.iter().map(near).collect())
+                let share = index(self.placement.gpus.share);
+                let own = |rank: usize| {
+                    let near = nearest(&places[rank]);
+                    let Some(count) = count else { return near };
+                    // Ranks in a row have the same ones.
+                    let start = (rank / share).saturating_mul(count) % near.len();
+                    near.iter().cycle().skip(start).take(count.min(near.len())).copied().collect()
+                };
+                Ok((0..ranks).map(own).collect())
             }
         }
     }

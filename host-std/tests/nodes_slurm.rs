@@ -11,7 +11,7 @@ use pmi_host_hardware::model::NodeHardware;
 use pmi_host_testkit::slurm::{Slurm, SlurmPolicy};
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -282,7 +282,7 @@ fn ranks_of_a_step_have_the_gpus_that_srun_gives_them() {
     let Some(slurm) = slurm_nodes_with(SlurmPolicy::Gpus, "gpu-steps", 1) else { return };
     let directory = tempfile::tempdir().unwrap();
     let link = directory.path().join("srun");
-    std::os::unix::fs::symlink(host_path(), &link).unwrap();
+    symlink(host_path(), &link).unwrap();
     // The GPUs of Slurm's node are names of files; a description has as many.
     let cores = std::thread::available_parallelism().unwrap();
     let gpu = |number: u32| format!("device 0000:0{number}:00.0 10de:2330 0302 memory=0\n");

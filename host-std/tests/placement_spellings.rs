@@ -6,6 +6,7 @@ use crate::common::wheel::{INTEL, MPICH, beside_compiler};
 use crate::common::{Ran, host_path, openmpi_launcher, run};
 use crate::placement::{Description, allowed, is_alone, machine, two_gpus};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -17,7 +18,7 @@ fn directory(name: &str) -> PathBuf {
     for link in
         ["mpiexec", "mpirun", "prterun", "orterun", "srun", "mpiexec.hydra", "aprun", "jsrun"]
     {
-        std::os::unix::fs::symlink(host_path(), directory.join(link)).unwrap();
+        symlink(host_path(), directory.join(link)).unwrap();
     }
     directory
 }

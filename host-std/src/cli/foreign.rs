@@ -78,8 +78,8 @@ const FOREIGN: &[ForeignOption] = &[
     of(
         "flux run",
         &["--setopt", "-o"],
-        "'--bind-to' is its cpu-affinity, '--gpus-per-rank' and '--gpu-bind' are its gpu-affinity; Flux reads \
-         others from 'flux batch'",
+        "'--bind-to' is its cpu-affinity, '--gpus-per-rank' and '--gpu-bind' are its gpu-affinity; Flux \
+         reads others from 'flux batch'",
     ),
     of("flux run", &["--setattr", "--queue"], "Flux reads it from 'flux batch'; leave it out"),
     of(

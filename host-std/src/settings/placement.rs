@@ -109,12 +109,12 @@ pub(crate) enum GpuBind {
 /// Choice of the GPUs of ranks by another launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LauncherGpus {
-    /// Of Hydra: consecutive ones; ranks for which none is left have no list, and so on a host without GPUs.
+    /// Of Hydra: consecutive ones; ranks for which none is left have no list.
     Hydra,
-    /// Of Intel MPI: the number that is given, else an equal share, near the rank; none on a host without GPUs.
+    /// Of Intel MPI: the number that is given, else an equal share, near the rank; none where there are none.
     Intel,
-    /// Of Slurm: all at the least distance from the rank, whoever else has them; with a number, so many of these
-    /// for as many ranks in a row as may share a GPU, and then the next ones.
+    /// Of Slurm: all at the least distance from the rank, whoever else has them; with a number, so
+    /// many of these for as many ranks in a row as may share a GPU, and then the next ones.
     Slurm,
 }
 

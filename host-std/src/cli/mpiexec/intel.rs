@@ -37,7 +37,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["umask"], Whole("umask", same)),
     flag(&["noconf"], Refused("files of Intel MPI are not read; leave it out")),
     word(&["cpu-bind"], WithDefaults("--bind-to", cpu_bind, bound_by_depth)).note(
-        "of PALS: `none`, `core`, `numa`, `depth`, which is `-d`, `thread`, `list:0:1`; `verbose,` shows the map",
+        "of PALS: `none`, `core`, `numa`, `depth`, which is `-d`, `thread`, `list:0:1`; `verbose,` shows the \
+         map",
     ),
     word(&["d", "depth"], Weak("--bind-to hwthread:N", depth)).note(
         "of PALS: hardware threads of a rank, unless `--cpu-bind` says otherwise; Open MPI's `-d` is \

@@ -171,7 +171,8 @@ pub(super) fn tiles_per_rank(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     }
 }
 
-/// `-membind POLICY[:LIST]` of Hydra, which takes the memory near the processors of the rank, whatever the list.
+/// `-membind POLICY[:LIST]` of Hydra, which means the memory near the processors of the rank, whatever the
+/// list.
 pub(super) fn membind(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     let text = text(value)?;
     let ours = match text.split(':').next().unwrap_or_default() {

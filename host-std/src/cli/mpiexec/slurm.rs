@@ -46,14 +46,14 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
          shows the map",
     ),
     word(&["hint"], Weak("--bind-to", hint)).note(
-        "`compute_bound` and `nomultithread` bind to cores, `multithread` to threads, `memory_bound` to cores of \
-         one socket after the other; unless `--cpu-bind` says otherwise",
+        "`compute_bound` and `nomultithread` bind to cores, `multithread` to threads, `memory_bound` to \
+         cores of one socket after the other; unless `--cpu-bind` says otherwise",
     ),
     word(&["threads-per-core"], Weak("--bind-to", cores_of)).note("1 binds ranks to cores"),
     word(&["B", "extra-node-info", "sockets-per-node", "cores-per-socket"], OfAllocation),
     word(&["mem-bind"], Options("--mem-bind", memory)).note(
-        "`none`, `local`, `map_mem:LIST`, `mask_mem:LIST`, and `prefer` with `local`; `verbose` shows the map, \
-         `sort` has no effect",
+        "`none`, `local`, `map_mem:LIST`, `mask_mem:LIST`, and `prefer` with `local`; `verbose` shows the \
+         map, `sort` has no effect",
     ),
     // GPUs.
     word(&["gpus-per-task"], StepGpus("--gpus-per-rank", step_gpus::per_task))
@@ -69,10 +69,10 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["gres"], StepGpus("--gpu-bind list:LIST", step_gpus::gres))
         .note("`gpu:N`, likewise; others have no effect, which a message says"),
     word(&["gpu-bind"], StepGpus("--gpu-bind", step_gpus::bind)).or("SLURM_GPU_BIND").note(
-        "`none`, `closest`, `single:N`, `per_task:N`, `map_gpu:LIST`, `mask_gpu:LIST`; `verbose,` shows the map; numbers are those of \
-         `--gpu-bind list:LIST`",
+        "`none`, `closest`, `single:N`, `per_task:N`, `map_gpu:LIST`, `mask_gpu:LIST`; `verbose,` shows the \
+         map; numbers are those of `--gpu-bind list:LIST`",
     ),
-    word(&["ntasks-per-gpu"], StepGpus("--gpu-bind as:slurm --gpus-per-rank 1 --gpu-share N", step_gpus::ranks_of_gpu))
+    word(&["ntasks-per-gpu"], StepGpus(SINGLE, step_gpus::ranks_of_gpu))
         .or("SLURM_NTASKS_PER_GPU")
         .note("needs `-n` or a number of GPUs"),
     word(&["cpus-per-gpu"], StepGpus("--bind-to hwthread:N", step_gpus::processors_of_gpu))
@@ -80,7 +80,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         .note("times the GPUs of a rank, unless `--cpu-bind` says otherwise"),
     word(&["tres-per-task"], StepGpus("--gpus-per-rank", step_gpus::tres_per_task))
         .note("`gres/gpu:N`; others have no effect, which a message says"),
-    word(&["tres-bind"], StepGpus("--gpu-bind", step_gpus::tres_bind)).note("`gres/gpu:` and a value of `--gpu-bind`"),
+    word(&["tres-bind"], StepGpus("--gpu-bind", step_gpus::tres_bind))
+        .note("`gres/gpu:` and a value of `--gpu-bind`"),
     word(
         &["gres-flags"],
         Only(
@@ -137,8 +138,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(
         &[
             "p", "partition", "A", "account", "J", "job-name", "q", "qos", "C", "constraint", "mem",
-            "mem-per-cpu", "mem-per-gpu", "comment", "reservation", "licenses", "L", "wckey", "cluster-constraint", "M",
-            "clusters", "jobid", "mail-type", "mail-user", "priority", "power", "switches", "tmp", "mincpus",
+            "mem-per-cpu", "mem-per-gpu", "comment", "reservation", "licenses", "L", "wckey",
+            "cluster-constraint", "M", "clusters", "jobid", "mail-type", "mail-user", "priority", "power", "switches", "tmp", "mincpus",
             "network", "S", "core-spec", "thread-spec", "T", "threads", "delay-boot", "spread-job",
         ],
         OfAllocation,
@@ -176,6 +177,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         Refused("that is not supported; leave it out"),
     ),
 ];
+
+const SINGLE: &str = "--gpu-bind as:slurm --gpus-per-rank 1 --gpu-share N";
 
 const SHARED_STEPS: &str =
     "steps share the processors of the allocation; '--cpu-set' separates their ranks";

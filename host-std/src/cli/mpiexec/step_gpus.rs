@@ -1,7 +1,7 @@
 //! GPUs of a step in the words of `srun`, as options of `run`.
 //!
-//! Some of these words describe the GPUs of the whole step, and their effect depends on others, so that all are
-//! collected first. Spec: `srun(1)` of Slurm 22.05.
+//! Some of these words describe the GPUs of the whole step, and their effect depends on others, so that all
+//! are collected first. Spec: `srun(1)` of Slurm 22.05.
 
 use super::policies::text;
 use super::slurm_values::processors;

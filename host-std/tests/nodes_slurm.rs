@@ -284,7 +284,7 @@ fn ranks_of_a_step_have_the_gpus_that_srun_gives_them() {
     let link = directory.path().join("srun");
     symlink(host_path(), &link).unwrap();
     // The GPUs of Slurm's node are names of files; a description has as many.
-    let cores = std::thread::available_parallelism().unwrap();
+    let cores = thread::available_parallelism().unwrap();
     let gpu = |number: u32| format!("device 0000:0{number}:00.0 10de:2330 0302 memory=0\n");
     let text = format!("name Test\npackages 1\ncores {cores}\nmemory 0 1GiB\n{}{}", gpu(1), gpu(2));
     let described = NodeHardware::of_description(&text).unwrap();

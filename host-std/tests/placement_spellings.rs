@@ -219,7 +219,8 @@ fn variables_of_intel_mpi_assign_tiles() {
     };
     let description =
         Description::of(&machine(&format!("memory 0 1GiB\n{}{}", tiles(1), tiles(2))));
-    let cases: [(&[(&str, &str)], u32, &[&str]); 8] = [
+    type Variables<'a> = &'a [(&'a str, &'a str)];
+    let cases: [(Variables<'_>, u32, &[&str]); 8] = [
         (&[], 2, &["all", "all"]),
         (&[("I_MPI_OFFLOAD_CELL", "device")], 1, &["all"]),
         (&[("I_MPI_OFFLOAD", "1")], 4, &["0", "1", "2", "3"]),

@@ -202,7 +202,8 @@ mod tests {
     #[test]
     fn variables_of_intel_mpi_choose_gpus() {
         let on = ("I_MPI_OFFLOAD", "1");
-        let cases: [(&[(&str, &str)], Result<&str, &str>); 13] = [
+        type Variables<'a> = &'a [(&'a str, &'a str)];
+        let cases: [(Variables<'_>, Result<&str, &str>); 13] = [
             (&[], Ok("")),
             (&[("I_MPI_OFFLOAD_CELL", "device")], Ok("")),
             (&[on, ("I_MPI_OFFLOAD_PIN", "0")], Ok("")),

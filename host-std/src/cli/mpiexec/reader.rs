@@ -445,8 +445,8 @@ impl<'a> HydraReader<'a> {
         Ok(())
     }
 
-    /// Adds the options for a number of ranks near each GPU. This host, or its description, says how many GPUs
-    /// there are.
+    /// Adds the options for a number of ranks near each GPU. This host, or its description, says how many
+    /// GPUs there are.
     fn add_ranks_of_gpus(&mut self) -> Result<(), UsageError> {
         let wrong = |what: String| UsageError::Other { what };
         let Some(ranks) = self.ranks_of_gpu else { return Ok(()) };

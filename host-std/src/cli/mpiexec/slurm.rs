@@ -139,7 +139,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         &[
             "p", "partition", "A", "account", "J", "job-name", "q", "qos", "C", "constraint", "mem",
             "mem-per-cpu", "mem-per-gpu", "comment", "reservation", "licenses", "L", "wckey",
-            "cluster-constraint", "M", "clusters", "jobid", "mail-type", "mail-user", "priority", "power", "switches", "tmp", "mincpus",
+            "cluster-constraint", "M", "clusters", "jobid", "mail-type", "mail-user", "priority", "power",
+            "switches", "tmp", "mincpus",
             "network", "S", "core-spec", "thread-spec", "T", "threads", "delay-boot", "spread-job",
         ],
         OfAllocation,

@@ -324,7 +324,9 @@ const TIMES_MAX: usize = 65536;
 mod tests {
     use super::*;
 
-    fn read(words: &[(TakeGpus, &str)], size: StepSize) -> Result<String, String> {
+    type Words<'a> = &'a [(TakeGpus, &'a str)];
+
+    fn read(words: Words<'_>, size: StepSize) -> Result<String, String> {
         let mut gpus = StepGpus::default();
         for (take, value) in words {
             take(&mut gpus, OsStr::new(value))?;
@@ -339,7 +341,7 @@ mod tests {
     fn words_about_the_gpus_of_a_step_have_one_effect_together() {
         let (one, two) =
             (StepSize { nodes: 1, ranks: None }, StepSize { nodes: 2, ranks: Some(4) });
-        let cases: [(&[(TakeGpus, &str)], StepSize, &str); 16] = [
+        let cases: [(Words<'_>, StepSize, &str); 16] = [
             (&[(per_task, "2")], two, "--gpus-per-rank 2"),
             (&[(per_task, "a100:2")], two, "--gpus-per-rank 2"),
             (&[(per_task, "1"), (all, "4")], one, "--ranks 4 --gpus-per-rank 1"),
@@ -382,7 +384,7 @@ mod tests {
     #[test]
     fn words_that_say_too_little_or_too_much_are_refused() {
         let size = StepSize { nodes: 1, ranks: None };
-        let cases: [(&[(TakeGpus, &str)], &str); 9] = [
+        let cases: [(Words<'_>, &str); 9] = [
             (&[(ranks_of_gpu, "2")], "add '-n', or '--gpus'"),
             (&[(processors_of_gpu, "2")], "add '--gpus-per-task'"),
             (&[(per_task, "1"), (ranks_of_gpu, "2")], "leave one of them out"),

@@ -1163,4 +1163,32 @@ mod tests {
         assert!(needs_hardware(&bound(Unit::Core, 1, described)));
         assert!(needs_hardware(&with_gpus(1)));
     }
+
+    #[test]
+    fn rules_of_other_launchers_choose_gpus() {
+        use LauncherGpus::{Hydra, Intel, Slurm};
+        let by = |launcher, per_rank: Option<u32>, unit, ranks| {
+            let mut placement = Placement {
+                bind_to: BindTo::Units(Units { unit: Unit::Socket, count: 1 }),
+                ..Placement::default()
+            };
+            placement.gpus.bind = GpuBind::Launcher(launcher);
+            (placement.gpus.per_rank, placement.gpus.unit) = (per_rank, unit);
+            let places = placed("aurora", &placement, ranks).unwrap();
+            let gpus = places.ranks.iter().map(|place| place.gpus.clone());
+            gpus.collect::<Vec<_>>()
+        };
+        let (part, device) = (GpuUnit::Part, GpuUnit::Device);
+        // Sockets take turns, and have six tiles each.
+        let whole: Vec<usize> = (0..6).collect();
+        let other: Vec<usize> = (6..12).collect();
+        assert_eq!(by(Slurm, None, part, 3), [whole.clone(), other.clone(), whole.clone()]);
+        assert_eq!(by(Slurm, Some(1), part, 3), [[0], [7], [2]]);
+        assert_eq!(by(Intel, None, part, 2), [whole, other]);
+        assert_eq!(by(Intel, None, part, 4), [[0, 1, 2], [6, 7, 8], [3, 4, 5], [9, 10, 11]]);
+        assert_eq!(by(Intel, Some(1), device, 2), [[0, 1], [6, 7]]);
+        let seven = by(Hydra, Some(1), device, 7);
+        assert_eq!((&seven[0], &seven[5], seven[6].len()), (&vec![0, 1], &vec![10, 11], 0));
+        assert_eq!(by(Hydra, Some(5), part, 3)[2], [10, 11]);
+    }
 }

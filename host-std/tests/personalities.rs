@@ -297,8 +297,7 @@ fn value_of(option: &str) -> &'static [&'static str] {
         "--send-libs" => &["--send-libs=no"],
         "--compress" => &["--compress=none"],
         "-j" | "--cpus-per-cu" | "-a" | "--tasks_per_rs" | "-X" | "--exit_on_error" => &["1"],
-        "-d" | "--launch_distribution" => &["packed"],
-        "-g" | "--gpu_per_rs" => &["0"],
+        "--gres-flags" => &["enforce-binding"],
         _ => &[],
     }
 }
@@ -325,7 +324,7 @@ fn options_that_describe_this_launcher_change_nothing() {
         let ran = run(&mut ours(&directory, &format!("{line} -n 2 echo x"))).exits_with(0);
         assert_eq!((&*ran.out, &*ran.err), ("x\nx\n", ""), "{line}");
     }
-    for words in ["srun --mem-bind=local", "mpirun --rank-by slot", "mpirun --stream-buffering 1"] {
+    for words in ["srun --mem-bind=none", "mpirun --rank-by slot", "mpirun --stream-buffering 1"] {
         let ran = run(&mut ours(&directory, &format!("{words} -n 1 echo x"))).exits_with(0);
         assert_eq!((&*ran.out, &*ran.err), ("x\n", ""), "{words}");
     }

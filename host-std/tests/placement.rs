@@ -13,21 +13,21 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// Processors that the tests may use.
-fn allowed() -> Vec<u32> {
+pub(crate) fn allowed() -> Vec<u32> {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     ProcessorSet::of_list(list).unwrap().iter().copied().collect()
 }
 
 /// A machine with the processors of this one, and lines of a description.
-fn machine(lines: &str) -> NodeHardware {
+pub(crate) fn machine(lines: &str) -> NodeHardware {
     let cores = allowed().last().unwrap() + 1;
     let text = format!("name Test\npackages 1\ncores {cores}\n{lines}");
     NodeHardware::of_description(&text).unwrap()
 }
 
 /// GPUs of AMD near the first and the last processor, which are numbered the other way round.
-fn two_gpus() -> String {
+pub(crate) fn two_gpus() -> String {
     let all = allowed();
     let device = |number: u32, near: u32| {
         format!(
@@ -41,18 +41,18 @@ fn two_gpus() -> String {
 }
 
 /// A file that describes a machine.
-struct Description {
+pub(crate) struct Description {
     directory: TempDir,
 }
 
 impl Description {
-    fn of(hardware: &NodeHardware) -> Self {
+    pub(crate) fn of(hardware: &NodeHardware) -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("node.xml"), hardware.hwloc(HwlocVersion::V2)).unwrap();
         Self { directory }
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.directory.path().join("node.xml")
     }
 
@@ -78,7 +78,7 @@ const TELL: [&str; 3] = [
 const TELL_MEMORY: [&str; 3] = ["sh", "-c", "cut -d ' ' -f 2 /proc/self/numa_maps | head -1"];
 
 /// True if ranks can be placed apart here, and the system has policies of memory.
-fn is_alone(what: &str) -> bool {
+pub(crate) fn is_alone(what: &str) -> bool {
     let is_alone = allowed().len() < 2 || !PathBuf::from("/proc/self/numa_maps").exists();
     if is_alone {
         eprintln!("skipped: one processor, or no memory domains ({what})");

@@ -69,11 +69,29 @@ pub(crate) struct GpuPlacement {
     pub(crate) expose: GpuExpose,
     /// Maximum number of ranks of a GPU (`--gpu-share`).
     pub(crate) share: u32,
+    /// What counts as one GPU (`--gpu-unit`).
+    pub(crate) unit: GpuUnit,
+}
+
+/// What counts as one GPU in numbers and lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum GpuUnit {
+    /// Whatever a rank can have alone: a tile, a partition, a MIG instance, else a GPU.
+    #[default]
+    Part,
+    /// All tiles of a GPU together. Partitions and MIG instances are devices of their libraries.
+    Device,
 }
 
 impl Default for GpuPlacement {
     fn default() -> Self {
-        Self { per_rank: None, bind: GpuBind::default(), expose: GpuExpose::default(), share: 1 }
+        Self {
+            per_rank: None,
+            bind: GpuBind::default(),
+            expose: GpuExpose::default(),
+            share: 1,
+            unit: GpuUnit::default(),
+        }
     }
 }
 
@@ -87,6 +105,20 @@ pub(crate) enum GpuBind {
     Packed,
     /// These, one list for each rank, in turn (`list:0+1,2+3`).
     List(Vec<Vec<u32>>),
+    /// As another launcher does (`as:hydra`).
+    Launcher(LauncherGpus),
+}
+
+/// Choice of the GPUs of ranks by another launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LauncherGpus {
+    /// Of Hydra: consecutive ones; ranks for which none is left have no list.
+    Hydra,
+    /// Of Intel MPI: the number that is given, else an equal share, near the rank; none where there are none.
+    Intel,
+    /// Of Slurm: all at the least distance from the rank, whoever else has them; with a number, so
+    /// many of these for as many ranks in a row as may share a GPU, and then the next ones.
+    Slurm,
 }
 
 /// How a rank learns of its GPUs.

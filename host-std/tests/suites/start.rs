@@ -23,6 +23,8 @@ mod leases;
 mod pages;
 #[path = "../placement.rs"]
 mod placement;
+#[path = "../placement_spellings.rs"]
+mod placement_spellings;
 #[path = "../probes.rs"]
 mod probes;
 // Other machines have no numbers for some of the calls.

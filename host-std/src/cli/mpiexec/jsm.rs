@@ -17,8 +17,10 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["r", "rs_per_host"], Whole("ppn", same)),
     word(&["c", "cpu_per_rs"], Whole("bind-to", cores)),
     word(&["b", "bind"], Options("--bind-to core:N", bind)).note("`rs`, `none` and `packed:N`"),
-    word(&["d", "launch_distribution"], Only(&["packed"], "leave it out")),
-    word(&["g", "gpu_per_rs"], Only(&["0"], "devices are not assigned; set CUDA_VISIBLE_DEVICES")),
+    word(&["d", "launch_distribution"], Options("--map-by --ppn", distribution))
+        .note("`packed`, `cyclic` and `plane:N`"),
+    word(&["g", "gpu_per_rs"], Options("--gpus-per-rank", gpus))
+        .note("a number; without the option, and with 0, ranks see all GPUs"),
     pair(&["E", "env"], Own("env", same)),
     word(&["h", "chdir"], Own("wdir", same)),
     word(&["o", "stdio_stdout"], Whole("stdout-to", same)),
@@ -41,6 +43,28 @@ fn bind(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
         _ => return Err("there are rs, none and packed:N; '-c' assigns the cores of a rank".into()),
     };
     Ok(vec![("bind-to", bound.into())])
+}
+
+/// `-d WHAT`: order of the hosts.
+fn distribution(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let given = match text(value)?.split_once(':') {
+        None if value == "packed" => ("map-by", "slot".into()),
+        None if value == "cyclic" => ("map-by", "node".into()),
+        Some(("plane", ranks)) => ("ppn", ranks.into()),
+        _ => return Err("there are packed, cyclic and plane:N".to_owned()),
+    };
+    Ok(vec![given])
+}
+
+/// `-g N`.
+fn gpus(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    match text(value)? {
+        "0" => Ok(Vec::new()),
+        "ALL_GPUS" => {
+            Err("name the number of GPUs of a rank, as 'pmi-host topology' counts them".to_owned())
+        }
+        count => Ok(vec![("gpus-per-rank", count.into())]),
+    }
 }
 
 /// Cores of a rank.

@@ -21,6 +21,7 @@ mod rankfile;
 mod reader;
 mod slurm;
 mod slurm_values;
+mod step_gpus;
 mod table;
 
 pub(crate) use slurm_values::MPI_TYPES;

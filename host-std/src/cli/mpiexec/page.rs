@@ -228,13 +228,14 @@ fn options_with_an_effect_name_tests_that_exist() {
         }
         for test in tests {
             let (file, test) = test.split_once("::").expect("a test of a file");
-            let file = if file == "page" {
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/mpiexec/page.rs")
+            let file = if ["page", "step_gpus"].contains(&file) {
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/mpiexec").join(file)
             } else {
-                directory.join(file).with_extension("rs")
+                directory.join(file)
             };
+            let file = file.with_extension("rs");
             let text = std::fs::read_to_string(&file).unwrap_or_default();
-            if !text.contains(&format!("#[test]\nfn {test}()")) {
+            if !text.lines().any(|line| line.trim() == format!("fn {test}() {{")) {
                 wrong.push(format!("{launcher} {name}: {} has no test {test}", file.display()));
             }
         }
@@ -309,7 +310,7 @@ fn options_without_effect_are_noted() {
         let [note] = &given.without_effect[..] else { panic!("{words}: {given:?}") };
         assert!(note.contains(noted), "{note}");
     }
-    for words in ["-m block:cyclic", "--mem-bind=verbose,local"] {
+    for words in ["-m block:cyclic", "--mem-bind=sort,local", "--gres=license:1"] {
         assert_eq!(read("srun", words, true).expect(words).without_effect.len(), 1, "{words}");
     }
     for words in [
@@ -375,7 +376,48 @@ const SHOWN: &[(&str, &str, &str)] = &[
     ),
     ("Slurm", "mpi", "command_lines::collected_command_lines_run_or_are_refused_with_advice"),
     ("Slurm", "multi-prog", "command_lines::options_of_srun_have_their_effects"),
-    ("Slurm", "mem-bind", "personalities::options_that_describe_this_launcher_change_nothing"),
+    (
+        "Slurm",
+        "gpus-per-task gpus gpus-per-node gres gpu-bind ntasks-per-gpu tres-per-task tres-bind",
+        "placement_spellings::options_of_other_launchers_assign_gpus",
+    ),
+    (
+        "Slurm",
+        "gpus-per-task gres gpu-bind",
+        "placement_spellings::hosts_without_gpus_are_treated_as_by_the_owners_of_options",
+    ),
+    (
+        "Slurm",
+        "gpus-per-task gpus-per-node gres gpu-bind ntasks-per-gpu cpus-per-gpu",
+        "nodes_slurm::ranks_of_a_step_have_the_gpus_that_srun_gives_them",
+    ),
+    (
+        "Slurm",
+        "gpus-per-socket cpus-per-gpu",
+        "step_gpus::words_about_the_gpus_of_a_step_have_one_effect_together",
+    ),
+    (
+        "Slurm",
+        "cpus-per-gpu hint",
+        "placement_spellings::ranks_are_bound_near_the_gpus_that_other_launchers_name",
+    ),
+    (
+        "Intel MPI and PALS",
+        "gpu-bind",
+        "placement_spellings::options_of_other_launchers_assign_gpus",
+    ),
+    ("ALPS", "gpu-bind", "placement_spellings::options_of_other_launchers_assign_gpus"),
+    ("JSM", "g", "placement_spellings::options_of_other_launchers_assign_gpus"),
+    (
+        "Intel MPI and PALS",
+        "cpu-bind d",
+        "placement_spellings::ranks_are_bound_near_the_gpus_that_other_launchers_name",
+    ),
+    (
+        "ALPS",
+        "cc d",
+        "placement_spellings::ranks_are_bound_near_the_gpus_that_other_launchers_name",
+    ),
     ("Slurm", "test-only", "personalities::previews_start_nothing"),
     ("Slurm", "V", "command_lines::options_that_show_the_version_agree"),
     ("Slurm", "h", "command_lines::options_of_srun_have_their_effects"),
@@ -396,6 +438,10 @@ const OWN: &[(&str, &str)] = &[
     ("exclude-hosts", "switching::hosts_of_a_list_and_of_an_allocation_can_be_excluded"),
     ("exit-timeout", "ending::ranks_that_run_on_too_long_after_the_first_are_ended"),
     ("forward-signals", "surroundings::signals_of_open_mpi_are_forwarded_besides_others"),
+    ("gpu-bind", "placement::ranks_have_the_gpus_near_their_processors"),
+    ("gpu-share", "placement::ranks_have_the_gpus_near_their_processors"),
+    ("gpu-unit", "placement_spellings::variables_of_intel_mpi_assign_tiles"),
+    ("gpus-per-rank", "placement::ranks_have_the_gpus_near_their_processors"),
     ("gdb", "gdb::rank_waits_at_its_first_instruction_for_a_debugger_that_the_user_starts"),
     ("het-group", "nodes_slurm::heterogeneous_job_has_ranks_on_the_hosts_of_all_its_components"),
     ("hostfile", "switching::hosts_are_read_from_a_file"),
@@ -405,7 +451,9 @@ const OWN: &[(&str, &str)] = &[
     ("label-format", "switching::lines_are_labelled"),
     ("local", "switching::this_host_can_be_left_out"),
     ("map-by", "switching::ranks_are_placed_on_hosts_as_under_hydra_and_open_mpi"),
+    ("mem-bind", "placement_spellings::options_of_other_launchers_bind_memory"),
     ("merge-stderr", "command_lines::options_of_open_mpi_have_their_effects"),
+    ("nics-per-rank", "placement::impossible_places_end_the_run_before_anything_starts"),
     ("node-interface", "switching::network_interface_is_handed_on"),
     ("nodes", "switching::hosts_of_a_list_and_of_an_allocation_can_be_excluded"),
     ("on-exit-error", "ending::with_ignore_the_others_go_on_and_the_first_failure_is_the_code"),
@@ -509,6 +557,13 @@ const EXAMPLES: &[Example] = &[
     open_mpi("--cpus-per-proc 2", "--bind-to core:2"),
     open_mpi("--cpu-set 0-3", "--cpu-set 0-3"),
     open_mpi("--cpu-list 0,2 --bind-to cpu-list:ordered", "--cpu-set 0,2 --bind-to hwthread"),
+    open_mpi("--ppr 2:node --map-by dist:span,device=mlx5_0", "--map-by nic"),
+    open_mpi(
+        "--ppr 1:node --map-by device=gpu:ndev=2:shared",
+        "--map-by gpu --gpus-per-rank 2 --gpu-share 4294967295",
+    ),
+    open_mpi("--ppr 1:node --map-by device=network", "--map-by nic --nics-per-rank 1"),
+    open_mpi("--cpu-set 7 --map-by pe-list=0,2:ordered", "--cpu-set 0,2 --bind-to hwthread"),
     open_mpi("--nolocal", "--no-local"),
     open_mpi("--max-vm-size 2", "--nodes 2"),
     open_mpi("--output tag,timestamp,merge", "--label --timestamps --merge-stderr"),
@@ -546,6 +601,14 @@ const EXAMPLES: &[Example] = &[
     intel("-umask 027", "--umask 027"),
     intel("--cpu-bind list:0,1:2", "--bind-to user:0+1,2"),
     intel("-d 2", "--bind-to hwthread:2"),
+    intel("-d 2 --cpu-bind depth", "--bind-to hwthread:2"),
+    intel("--cpu-bind depth", "--bind-to hwthread"),
+    intel("-d 2 --cpu-bind numa", "--bind-to numa"),
+    intel("--gpu-bind list:0,1:2-3", "--gpu-bind list:0+1,2+3 --gpu-share 4294967295"),
+    intel("--gpu-bind closest", "--gpus-per-rank 1"),
+    intel("--gpu-bind none", ""),
+    intel("--mem-bind list:0:0:1", "--mem-bind list:0,0,1"),
+    intel("--mem-bind verbose,local", "--mem-bind local --display map"),
     intel("--no-abort-on-failure", "--on-exit-error ignore"),
     intel("--transfer", "--stage"),
     intel("--exclude-hosts n2", "--exclude-hosts n2"),
@@ -562,6 +625,22 @@ const EXAMPLES: &[Example] = &[
     slurm("-c 2", "--bind-to hwthread:2 --env SLURM_CPUS_PER_TASK=2"),
     slurm("--cpu-bind=verbose,mask_cpu:0x3,0x4", "--display map --bind-to user:0+1,2"),
     slurm("--hint=multithread", "--bind-to hwthread"),
+    slurm("--hint=memory_bound", "--map-by socket --bind-to core"),
+    slurm("--hint=memory_bound -m cyclic --cpu-bind=cores", "--map-by node --bind-to core"),
+    slurm("--mem-bind=local", "--mem-bind local"),
+    slurm("--mem-bind=verbose,map_mem:0*2,0x1", "--display map --mem-bind list:0,0,1"),
+    slurm("--mem-bind=mask_mem:0x1,0x3", "--mem-bind list:0,0+1"),
+    slurm("--mem-bind=prefer,local", "--mem-bind preferred"),
+    slurm("--mem-bind=none", ""),
+    slurm("--gpus-per-task=2", "--gpus-per-rank 2"),
+    slurm("--gpus=2 -N 2", "--nodes 2 --gpu-bind list:0 --gpu-share 4294967295"),
+    slurm("--gres=gpu:2", "--gpu-bind list:0+1 --gpu-share 4294967295"),
+    slurm("--gpu-bind=closest", "--gpu-bind as:slurm"),
+    slurm("--gpu-bind=map_gpu:1,0", "--gpu-bind list:1,0 --gpu-share 4294967295"),
+    slurm(
+        "-n 4 --ntasks-per-gpu=2",
+        "--ranks 4 --gpu-bind as:slurm --gpus-per-rank 1 --gpu-share 2",
+    ),
     slurm("--threads-per-core=1", "--bind-to core"),
     slurm("--export=A=1,KEPT", "--env A=1 --inherit KEPT"),
     slurm("--mpi=pmix_v4", "--pmi x"),
@@ -585,6 +664,9 @@ const EXAMPLES: &[Example] = &[
     alps("-N 2", "--ppn 2"),
     alps("-d 2", "--bind-to hwthread:2"),
     alps("--cc numa", "--bind-to numa"),
+    alps("--cc depth -d 4", "--bind-to hwthread:4"),
+    alps("--gpu-bind list:0:1", "--gpu-bind list:0,1 --gpu-share 4294967295"),
+    alps("--mem-bind local", "--mem-bind local"),
     alps("-L n1,n2", "--hosts n1,n2"),
     alps("-l hosts", "--hostfile hosts"),
     alps("-e A=1", "--env A=1"),
@@ -593,6 +675,9 @@ const EXAMPLES: &[Example] = &[
     jsm("-r 2", "--ppn 2"),
     jsm("-c 2", "--bind-to core:2"),
     jsm("-b packed:2", "--bind-to core:2"),
+    jsm("-g 2", "--gpus-per-rank 2"),
+    jsm("-d cyclic", "--map-by node"),
+    jsm("-d plane:2", "--ppn 2"),
     jsm("-E A=1", "--env A=1"),
     jsm("-h /usr", "--wdir /usr"),
     jsm("-o out", "--stdout-to out"),

@@ -2,9 +2,9 @@
 //!
 //! Spec: `aprun(1)`.
 
-use super::policies::{cpu_bind, depth, domains};
+use super::policies::{bound_by_depth, cpu_bind, depth, domains, gpu_bind, mem_bind};
 use super::table::HydraEffect::{
-    Help, HostFile, Info, OfAllocation, Only, Options, Own, Refused, Whole,
+    Help, HostFile, Info, OfAllocation, Only, Options, Own, Refused, Weak, Whole, WithDefaults,
 };
 use super::table::{HydraOption, flag, pair, same, word};
 
@@ -12,9 +12,14 @@ use super::table::{HydraOption, flag, pair, same, word};
 pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["n", "pes"], Own("ranks", same)),
     word(&["N", "pes-per-node"], Whole("ppn", same)),
-    word(&["d", "cpus-per-pe"], Whole("bind-to", depth)).note("hardware threads of a rank"),
-    word(&["cc", "cpu-binding"], Options("--bind-to", cpu_bind))
-        .note("`none`, `core`, `numa`, `depth`, `thread`"),
+    word(&["d", "cpus-per-pe"], Weak("--bind-to hwthread:N", depth))
+        .note("hardware threads of a rank, unless `-cc` says otherwise"),
+    word(&["cc", "cpu-binding"], WithDefaults("--bind-to", cpu_bind, bound_by_depth))
+        .note("`none`, `core`, `numa`, `depth`, which is `-d`, `thread`, `list:0:1`"),
+    word(&["gpu-bind"], Options("--gpu-bind", gpu_bind))
+        .note("of PALS: `none`, `closest`, `list:0:1,2`; others as of `run`"),
+    word(&["mem-bind"], Options("--mem-bind", mem_bind))
+        .note("of PALS: `none`, `local`, `list:0:1`; others as of `run`"),
     word(&["L", "node-list"], Whole("hosts", same)),
     word(&["l", "node-list-file"], HostFile),
     pair(&["e", "environment-override"], Own("env", same)),

@@ -69,6 +69,8 @@ const PARAMETERS: &[LauncherParameter] = &[
     parameter(&["rmaps_base_n_pernode", "rmaps_ppr_n_pernode"], "npernode"),
     parameter(&["rmaps_base_n_persocket", "rmaps_ppr_n_persocket"], "npersocket"),
     parameter(&["rmaps_base_pattern", "rmaps_ppr_pattern"], "ppr"),
+    // '--map-by dist' is near the card of each rank.
+    parameter(&["rmaps_dist_device"], ""),
     parameter(&["rmaps_base_bycore"], "bycore"),
     parameter(&["rmaps_base_byslot"], "byslot"),
     parameter(&["rmaps_base_bynode"], "bynode"),

@@ -19,15 +19,42 @@ pub(super) fn map_by(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
     if let Some(modifiers) = of_rank_file(text) {
         return by_rank_file(modifiers, context);
     }
+    if let Some(list) =
+        text.get(.."pe-list=".len()).filter(|name| name.eq_ignore_ascii_case("pe-list="))
+    {
+        return by_list(&text[list.len()..]);
+    }
     let mut pieces = text.split([':', ',']).peekable();
     let policy = pieces.next().unwrap_or_default().to_ascii_lowercase();
     let mut found = Vec::new();
     let mut policy = match &*policy {
         "ppr" => {
             let (ranks, object) = (pieces.next().unwrap_or_default(), pieces.next());
-            Some(per_object(ranks, object.unwrap_or_default())?)
+            let object = object.unwrap_or_default();
+            if ["gpu", "device=gpu"].contains(&&*object.to_ascii_lowercase()) {
+                found.push((PER_GPU, number_of_ranks(ranks)?.to_string().into()));
+                None
+            } else {
+                Some(per_object(ranks, object)?)
+            }
         }
-        "seq" | "dist" | "pe-list" | "likwid" => {
+        "dist" => Some("nic".to_owned()),
+        _ if policy.starts_with("device=") => {
+            let class = &policy["device=".len()..];
+            let (option, unit) = match class {
+                "gpu" => ("gpus-per-rank", "gpu"),
+                "network" | "nic" | "fabric" | "openfabrics" => ("nics-per-rank", "nic"),
+                _ => {
+                    return Err(format!(
+                        "'{class}' is not a kind of devices; there are gpu and network, and '--gpu-bind \
+                         list:0,1' names GPUs"
+                    ));
+                }
+            };
+            found.push((option, "1".into()));
+            Some(unit.to_owned())
+        }
+        "seq" | "likwid" => {
             return Err("that order is not supported; try '-rankmap 0,1,1,0', or '--map-by node'"
                 .to_owned());
         }
@@ -48,6 +75,15 @@ pub(super) fn map_by(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
             "hwtcpus" => found.push((PARAMETER, "hwloc_base_use_hwthreads_as_cpus=1".into())),
             "corecpus" | "noinherit" | "donotresolve" | "ordered" => {}
             "span" | "inherit" => found.push((WITHOUT_EFFECT, format!("':{piece}'").into())),
+            "ndev" => {
+                let devices = found.iter_mut().find(|(name, _)| PER_RANK.contains(name));
+                let (_, value) = devices.ok_or("'ndev' is for devices; try 'device=gpu:ndev=2'")?;
+                *value = number_of_ranks(argument)?.to_string().into();
+            }
+            "shared" => found.push(("gpu-share", u32::MAX.to_string().into())),
+            // The nearest card of each rank is meant.
+            "device" if policy.as_deref() == Some("nic") => {}
+            "interleave" => found.push((WITHOUT_EFFECT, format!("':{piece}'").into())),
             "donotlaunch" => return Err("'--dry-run' shows the map and starts nothing".to_owned()),
             "nolocal" => found.push(("local", "false".into())),
             number if number.parse::<u32>().is_ok() => {
@@ -69,8 +105,22 @@ pub(super) fn map_by(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
 pub(super) fn bound_by_map(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     let policy = text(value)?.split([':', ',']).next().unwrap_or_default().to_ascii_lowercase();
     let unit = unit_name(&policy);
-    let is_unit = !["", "slot", "node", "ppr", "seq", "none", "rankfile"].contains(&&*unit);
+    let (unit, _) = unit.split_once('=').unwrap_or((&unit, ""));
+    let others = [
+        "", "slot", "node", "ppr", "seq", "none", "rankfile", "gpu", "nic", "auto", "dist",
+        "device", "pe-list",
+    ];
+    let is_unit = !others.contains(&unit);
     Ok(is_unit.then(|| ("bind-to", unit.into())).into_iter().collect())
+}
+
+/// `--map-by pe-list=LIST:MODIFIER…`. The processors of the list are hardware threads here.
+fn by_list(list: &str) -> Expansion {
+    let mut pieces = list.split(':');
+    let processors = pieces.next().unwrap_or_default();
+    let is_ordered = pieces.any(|piece| piece.eq_ignore_ascii_case("ordered"));
+    let bound = if is_ordered { "hwthread" } else { "none" };
+    Ok(vec![("cpu-set", processors.into()), ("bind-to", bound.into())])
 }
 
 /// Modifiers of the policy `rankfile`; `None` for another policy.
@@ -96,6 +146,87 @@ fn by_rank_file(modifiers: &str, context: &ReadContext<'_>) -> Expansion {
     Ok(found)
 }
 
+/// `-gpus-per-proc N` of Hydra: GPUs with all their tiles.
+pub(super) fn gpus_per_rank(value: &OsStr, context: &ReadContext<'_>) -> Expansion {
+    let mut found = tiles_per_rank(value, context)?;
+    if !found.is_empty() {
+        found.push(("gpu-unit", "device".into()));
+    }
+    Ok(found)
+}
+
+/// `-gpu-subdevs-per-proc N` of Hydra.
+pub(super) fn tiles_per_rank(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    match text(value)? {
+        "AUTO" => Ok(Vec::new()),
+        "0" => {
+            Err("GPUs are hidden by their variables; try '-env CUDA_VISIBLE_DEVICES -1'".to_owned())
+        }
+        count => {
+            let count = number_of_ranks(count).map_err(|_| {
+                format!("'{count}' is not a number of GPUs; try '1', or 'AUTO', which assigns none")
+            })?;
+            Ok(vec![("gpus-per-rank", count.to_string().into()), ("gpu-bind", "as:hydra".into())])
+        }
+    }
+}
+
+/// `-membind POLICY[:LIST]` of Hydra, which means the memory near the processors of the rank, whatever the
+/// list.
+pub(super) fn membind(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let text = text(value)?;
+    let ours = match text.split(':').next().unwrap_or_default() {
+        "none" | "firsttouch" => return Ok(Vec::new()),
+        "bind" => "local",
+        "interleave" => "interleave",
+        "nexttouch" | "replicate" => {
+            return Err(
+                "the system neither moves nor copies memory; try 'bind' or 'interleave'".to_owned()
+            );
+        }
+        _ => text,
+    };
+    Ok(vec![("mem-bind", ours.into())])
+}
+
+/// `--mem-bind WHAT` of PALS.
+pub(super) fn mem_bind(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    listed("mem-bind", value)
+}
+
+/// `--gpu-bind WHAT` of PALS.
+pub(super) fn gpu_bind(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let mut found = listed("gpu-bind", value)?;
+    match found.last() {
+        Some((_, what)) if what == "none" => {
+            found.pop();
+        }
+        Some((_, what)) if what == "closest" => found.push(("gpus-per-rank", "1".into())),
+        // Ranks share what a list names several times.
+        Some((_, what)) if what.as_bytes().starts_with(b"list:") => {
+            found.push(("gpu-share", u32::MAX.to_string().into()));
+        }
+        _ => {}
+    }
+    Ok(found)
+}
+
+/// A value of PALS, whose lists separate ranks by colons, and things of a rank by commas.
+fn listed(option: &'static str, value: &OsStr) -> Expansion {
+    let mut text = text(value)?;
+    let mut found = Vec::new();
+    while let Some((word @ ("v" | "verbose" | "q" | "quiet"), rest)) = text.split_once(',') {
+        if word.starts_with('v') {
+            found.push(("display", "map".into()));
+        }
+        text = rest;
+    }
+    let list = text.strip_prefix("list:");
+    let ours = list.map(|list| format!("list:{}", list.replace(',', "+").replace(':', ",")));
+    found.push((option, ours.unwrap_or_else(|| text.to_owned()).into()));
+    Ok(found)
+}
+
 /// `--bycore`.
 pub(super) fn by_core(_: &OsStr, _: &ReadContext<'_>) -> Expansion {
     Ok(vec![("map-by", "core".into())])
@@ -112,12 +243,15 @@ pub(super) fn bind_to(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     if is_list(text) {
         return Ok(Vec::new());
     }
-    let is_device = |name: &&str| text.starts_with(name);
-    if ["pci", "gpu", "ib", "en", "eth", "hfi"].iter().any(is_device) {
-        return Err(
-            "devices are not supported; try 'numa', or 'user:0+1,2+3' for processors by number"
-                .to_owned(),
-        );
+    match text {
+        "gpu" => return Ok(vec![("map-by", text.into())]),
+        "ib" | "hfi" | "en" | "eth" => return Ok(vec![("map-by", "nic".into())]),
+        _ if ["pci", "gpu", "ib", "en", "eth", "hfi"].iter().any(|name| text.starts_with(name)) => {
+            return Err("one device is not named; 'gpu' and 'ib' bind ranks near all of these in turn, and \
+                        'user:0+1,2+3' to processors by number"
+                .to_owned());
+        }
+        _ => {}
     }
     if text.starts_with("user:") {
         return Ok(vec![("bind-to", value.to_owned())]);
@@ -427,7 +561,9 @@ pub(super) fn cpu_bind(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     }
     let what = match text {
         "none" | "core" | "numa" | "socket" => text.to_owned(),
-        "thread" | "depth" => "hwthread".to_owned(),
+        "thread" => "hwthread".to_owned(),
+        // As many as '-d' says.
+        "depth" => return Ok(found),
         _ => match text.strip_prefix("list:") {
             // PALS separates ranks by colons, and processors of a rank by commas.
             Some(list) => format!("user:{}", list.replace(',', "+").replace(':', ",")),
@@ -442,9 +578,15 @@ pub(super) fn cpu_bind(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     Ok(found)
 }
 
+/// Binding of `--cpu-bind depth` without `-d`.
+pub(super) fn bound_by_depth(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    let is_depth = text(value)?.rsplit(',').next() == Some("depth");
+    Ok(is_depth.then(|| ("bind-to", "hwthread".into())).into_iter().collect())
+}
+
 /// `-d N` of PALS.
-pub(super) fn depth(value: &OsStr) -> Result<OsString, String> {
-    modifier("hwthread", text(value)?).map(Into::into)
+pub(super) fn depth(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
+    Ok(vec![("bind-to", modifier("hwthread", text(value)?)?.into())])
 }
 
 /// A unit with a number of them.
@@ -457,9 +599,7 @@ pub(super) fn modifier(unit: &str, number: &str) -> Result<String, String> {
 
 /// Ranks for each host, from those for each of its objects; all hosts are taken to be like this one.
 fn per_object(ranks: &str, object: &str) -> Result<String, String> {
-    let number: u32 = ranks.parse().ok().filter(|number| *number > 0).ok_or_else(|| {
-        format!("'{ranks}' is not a number of ranks for each object; try 'ppr:2:node'")
-    })?;
+    let number = number_of_ranks(ranks)?;
     let unit = match &*unit_name(object) {
         "node" => return Ok(format!("ppr:{number}:node")),
         "socket" => Unit::Socket,
@@ -471,12 +611,18 @@ fn per_object(ranks: &str, object: &str) -> Result<String, String> {
         "hwthread" => Unit::HwThread,
         _ => {
             return Err(format!(
-                "'{object}' is not an object; try 'ppr:2:node', or 'ppr:1:socket'"
+                "'{object}' is not an object; try 'ppr:2:node', 'ppr:1:socket', or 'ppr:1:gpu'"
             ));
         }
     };
     let objects = u32::try_from(count(unit)?).unwrap_or(u32::MAX);
     Ok(format!("ppr:{}:node", number.saturating_mul(objects)))
+}
+
+fn number_of_ranks(ranks: &str) -> Result<u32, String> {
+    ranks.parse().ok().filter(|number| *number > 0).ok_or_else(|| {
+        format!("'{ranks}' is not a number of ranks for each object; try 'ppr:2:node'")
+    })
 }
 
 /// Name of a unit here.
@@ -516,6 +662,12 @@ pub(super) fn text(value: &OsStr) -> Result<&str, String> {
 
 /// A parameter of Open MPI with its value, in place of an option of `run`.
 pub(super) const PARAMETER: &str = "(parameter)";
+
+/// Number of ranks for each GPU of a host, in place of an option of `run`.
+pub(super) const PER_GPU: &str = "(ranks of a GPU)";
+
+/// Options for devices of each rank.
+const PER_RANK: [&str; 2] = ["gpus-per-rank", "nics-per-rank"];
 
 /// What has no effect here, in place of an option of `run`.
 pub(super) const WITHOUT_EFFECT: &str = "(without effect)";

@@ -2,6 +2,7 @@
 
 use super::intel::Pinning;
 use super::parameters::{self, ParameterEffect};
+use super::step_gpus::{StepGpus, StepSize};
 use super::table::{self, Expand, FollowingWords, HydraEffect, HydraOption};
 use super::{
     MPIRUN, ReadContext, SRUN, all, families, gtool, intel, multi_prog, policies, rankfile,
@@ -12,10 +13,12 @@ use crate::cli::foreign;
 use crate::cli::layers::{Origin, PERSONALITY};
 use crate::cli::nearest::remedy;
 use crate::cli::options;
+use crate::launch::topology::machine;
 use crate::settings::Settings;
 use crate::settings::placement::Unit;
 use pmi_host_base::usage::UsageError;
 use pmi_host_base::words;
+use pmi_host_hardware::linux::Wanted;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -37,6 +40,12 @@ pub(super) struct HydraReader<'a> {
     rank_by: Option<String>,
     /// Defaults that other options override.
     weak: Vec<GivenOption>,
+    /// Defaults of options with an effect of their own, which the others override, too.
+    weakest: Vec<GivenOption>,
+    /// GPUs of a step.
+    gpus: StepGpus,
+    /// Number of ranks for each GPU of a host.
+    ranks_of_gpu: Option<u32>,
     /// True if a file names the programs.
     has_program_file: bool,
 }
@@ -52,6 +61,9 @@ impl<'a> HydraReader<'a> {
             slots: None,
             rank_by: None,
             weak: Vec::new(),
+            weakest: Vec::new(),
+            gpus: StepGpus::default(),
+            ranks_of_gpu: None,
             has_program_file: false,
         }
     }
@@ -279,6 +291,9 @@ impl<'a> HydraReader<'a> {
                             let what = format!("{} of '{shown}'", value.display());
                             self.args.without_effect.push(what);
                         }
+                        policies::PER_GPU => {
+                            self.ranks_of_gpu = value.to_str().and_then(|ranks| ranks.parse().ok());
+                        }
                         _ => {
                             let given = self.given_option(ours, value, &wrong)?;
                             self.add_option(given, part);
@@ -286,7 +301,8 @@ impl<'a> HydraReader<'a> {
                     }
                 }
                 if let HydraEffect::WithDefaults(_, _, defaults) = option.effect {
-                    self.add_defaults(defaults, value, &wrong)?;
+                    let defaults = self.defaults(defaults, value, &wrong)?;
+                    self.weakest.extend(defaults);
                 }
             }
             HydraEffect::OwnOptions(_, expand) => {
@@ -299,7 +315,11 @@ impl<'a> HydraReader<'a> {
                     }
                 }
             }
-            HydraEffect::Weak(_, expand) => self.add_defaults(expand, value, &wrong)?,
+            HydraEffect::Weak(_, expand) => {
+                let defaults = self.defaults(expand, value, &wrong)?;
+                self.weak.extend(defaults);
+            }
+            HydraEffect::StepGpus(_, take) => take(&mut self.gpus, value).map_err(wrong)?,
             HydraEffect::OfAllocation => {
                 let is_allocated = ALLOCATIONS
                     .iter()
@@ -382,16 +402,102 @@ impl<'a> HydraReader<'a> {
         self.launcher.or_else(|| self.context.launcher()).unwrap_or(of_name)
     }
 
-    /// Adds options that others override.
-    fn add_defaults(
-        &mut self,
+    /// Options that others override.
+    fn defaults(
+        &self,
         expand: Expand,
         value: &OsStr,
         wrong: &dyn Fn(String) -> UsageError,
-    ) -> Result<(), UsageError> {
-        for (ours, value) in expand(value, self.context).map_err(wrong)? {
-            let given = self.given_option(ours, value, wrong)?;
+    ) -> Result<Vec<GivenOption>, UsageError> {
+        let found = expand(value, self.context).map_err(wrong)?;
+        found.into_iter().map(|(ours, value)| self.given_option(ours, value, wrong)).collect()
+    }
+
+    /// Adds the options for the GPUs of a step, of which its other options say the size.
+    fn add_step_gpus(&mut self) -> Result<(), UsageError> {
+        let wrong = |what: String| UsageError::Other { what };
+        let number = |given: &[GivenOption], name| {
+            let last = given.iter().rfind(|one| one.option.name == name)?;
+            last.value.to_str()?.parse().ok()
+        };
+        let nodes = number(&self.args.given, "nodes")
+            .or_else(|| variable_of(self.context.variables, "SLURM_JOB_NUM_NODES")?.parse().ok());
+        let ranks = self.args.parts.iter().map(|part| number(&part.given, "ranks"));
+        let ranks = ranks.collect::<Option<Vec<u32>>>().filter(|all| !all.is_empty());
+        let size = StepSize {
+            nodes: nodes.unwrap_or(1),
+            ranks: ranks.map(|all| all.iter().fold(0_u32, |sum, one| sum.saturating_add(*one))),
+        };
+        let gpus = std::mem::take(&mut self.gpus);
+        let found = gpus.options(size).map_err(wrong)?;
+        self.args.without_effect.extend(gpus.without_effect);
+        for (ours, value) in found.given {
+            let given = self.given_option(ours, value, &wrong)?;
+            match self.args.parts.first_mut() {
+                Some(part) if ours == "ranks" => part.given.push(given),
+                _ => self.args.given.push(given),
+            }
+        }
+        for (ours, value) in found.weak {
+            let given = self.given_option(ours, value, &wrong)?;
             self.weak.push(given);
+        }
+        Ok(())
+    }
+
+    /// Adds the options for a number of ranks near each GPU. This host, or its description, says how many
+    /// GPUs there are.
+    fn add_ranks_of_gpus(&mut self) -> Result<(), UsageError> {
+        let wrong = |what: String| UsageError::Other { what };
+        let Some(ranks) = self.ranks_of_gpu else { return Ok(()) };
+        let named = self.args.given.iter().rfind(|one| one.option.name == "topology");
+        let variable = |name: &str| self.variable_of_ranks(name);
+        let gpus = match named {
+            Some(file) => machine::of_file(Path::new(&file.value)).map(|mut hardware| {
+                hardware.leave_out_by_variables(&variable);
+                hardware
+            }),
+            None => {
+                let wanted = Wanted { devices: true, ..Wanted::default() };
+                machine::of_this_machine(wanted, &variable).map(|known| known.hardware)
+            }
+        };
+        let gpus =
+            gpus.map_err(|why| wrong(format!("GPUs of this host cannot be counted: {why}")))?;
+        let gpus = u32::try_from(gpus.usable_gpus().len()).unwrap_or(u32::MAX);
+        let all = match gpus {
+            // Placement names the host that has none.
+            0 => ranks,
+            gpus => ranks.saturating_mul(gpus),
+        };
+        let [all, share] = [all, ranks].map(|number| OsString::from(number.to_string()));
+        let found = [
+            ("map-by", "gpu".into()),
+            ("gpus-per-rank", "1".into()),
+            ("gpu-share", share),
+            ("ppn", all),
+        ];
+        for (ours, value) in found {
+            let given = self.given_option(ours, value, &wrong)?;
+            self.args.given.push(given);
+        }
+        Ok(())
+    }
+
+    /// Adds the options for the GPUs that variables of Intel MPI ask for.
+    fn add_offload(&mut self) -> Result<(), UsageError> {
+        let wrong = |what: String| UsageError::Other { what };
+        match intel::offload(|name| self.variable_of_ranks(name)) {
+            Ok(found) => {
+                for (ours, value) in found {
+                    let given = self.given_option(ours, value.into(), &wrong)?;
+                    self.weakest.push(given);
+                }
+            }
+            Err(variable) => {
+                let what = format!("this value of {variable} ('--gpu-bind list:LIST' names GPUs)");
+                self.args.without_effect.push(what);
+            }
         }
         Ok(())
     }
@@ -575,8 +681,11 @@ impl<'a> HydraReader<'a> {
 
     /// Appends the words of the command line to those of variables and of a file.
     pub(super) fn join(&mut self, typed: Self) -> Result<(), UsageError> {
-        let Self { args, launcher, slots, rank_by, weak, has_program_file, .. } = typed;
-        (self.weak, self.has_program_file) = (weak, has_program_file);
+        let Self { args, launcher, slots, rank_by, weak, weakest, ranks_of_gpu, .. } = typed;
+        self.has_program_file = typed.has_program_file;
+        (self.weak, self.weakest) = (weak, weakest);
+        self.ranks_of_gpu = ranks_of_gpu.or(self.ranks_of_gpu);
+        self.gpus.override_by(typed.gpus);
         // A variable decides about names that launchers share, and between those that share Hydra.
         let named = self.context.launcher();
         let is_kept =
@@ -653,7 +762,13 @@ impl<'a> HydraReader<'a> {
             let merged = self.given_option("merge-stderr", "true".into(), &wrong)?;
             self.args.given.push(merged);
         }
-        self.args.given.splice(..0, std::mem::take(&mut self.weak));
+        self.add_step_gpus()?;
+        self.add_ranks_of_gpus()?;
+        if launcher == Some(Personality::Intel) {
+            self.add_offload()?;
+        }
+        let defaults = [std::mem::take(&mut self.weakest), std::mem::take(&mut self.weak)];
+        self.args.given.splice(..0, defaults.concat());
         self.drop_order_of_unbound();
         // Ranks that are placed on cores in turn are numbered by cores.
         let mapped = self.args.given.iter().rfind(|one| one.option.name == "map-by");

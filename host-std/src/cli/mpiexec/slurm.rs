@@ -9,9 +9,10 @@ use super::slurm_values::{
     bcast, cores_of, cpu_bind, cpus_per_task, distribution, errors, export, hint, input,
     kill_on_bad_exit, label, memory, nodes, output, preserved, tasks_of_core, time,
 };
+use super::step_gpus;
 use super::table::HydraEffect::{
     Help, HostFile, Info, MpiType, MultiProgram, OfAllocation, Only, Options, Own, Preview,
-    Refused, Several, Weak, Whole, WithoutEffect,
+    Refused, Several, StepGpus, Weak, Whole, WithoutEffect,
 };
 use super::table::{HydraOption, flag, optional, same, word, yes};
 
@@ -44,10 +45,52 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         "`none`, `rank`, `threads`, `cores`, `sockets`, `ldoms`, `map_cpu:LIST`, `mask_cpu:LIST`; `verbose` \
          shows the map",
     ),
-    word(&["hint"], Weak("--bind-to", hint)).note("`nomultithread`, `multithread`, `compute_bound`"),
+    word(&["hint"], Weak("--bind-to", hint)).note(
+        "`compute_bound` and `nomultithread` bind to cores, `multithread` to threads, `memory_bound` to \
+         cores of one socket after the other; unless `--cpu-bind` says otherwise",
+    ),
     word(&["threads-per-core"], Weak("--bind-to", cores_of)).note("1 binds ranks to cores"),
     word(&["B", "extra-node-info", "sockets-per-node", "cores-per-socket"], OfAllocation),
-    word(&["mem-bind"], Options("the default", memory)).note("`none` and `local`, the default"),
+    word(&["mem-bind"], Options("--mem-bind", memory)).note(
+        "`none`, `local`, `map_mem:LIST`, `mask_mem:LIST`, and `prefer` with `local`; `verbose` shows the \
+         map, `sort` has no effect",
+    ),
+    // GPUs.
+    word(&["gpus-per-task"], StepGpus("--gpus-per-rank", step_gpus::per_task))
+        .or("SLURM_GPUS_PER_TASK")
+        .note("the nearest ones, for one rank each"),
+    word(&["gpus", "G"], StepGpus("--gpu-bind list:LIST", step_gpus::all)).note(
+        "each rank has all of its node, unless `--gpu-bind` says otherwise; with `--gpus-per-task` or \
+         `--ntasks-per-gpu` it is the number of ranks, if `-n` is missing",
+    ),
+    word(&["gpus-per-node"], StepGpus("--gpu-bind list:LIST", step_gpus::per_node)).note("likewise"),
+    word(&["gpus-per-socket"], StepGpus("--gpu-bind list:LIST", step_gpus::per_socket))
+        .note("likewise; the sockets of this host are counted"),
+    word(&["gres"], StepGpus("--gpu-bind list:LIST", step_gpus::gres))
+        .note("`gpu:N`, likewise; others have no effect, which a message says"),
+    word(&["gpu-bind"], StepGpus("--gpu-bind", step_gpus::bind)).or("SLURM_GPU_BIND").note(
+        "`none`, `closest`, `single:N`, `per_task:N`, `map_gpu:LIST`, `mask_gpu:LIST`; `verbose,` shows the \
+         map; numbers are those of `--gpu-bind list:LIST`",
+    ),
+    word(&["ntasks-per-gpu"], StepGpus(SINGLE, step_gpus::ranks_of_gpu))
+        .or("SLURM_NTASKS_PER_GPU")
+        .note("needs `-n` or a number of GPUs"),
+    word(&["cpus-per-gpu"], StepGpus("--bind-to hwthread:N", step_gpus::processors_of_gpu))
+        .or("SLURM_CPUS_PER_GPU")
+        .note("times the GPUs of a rank, unless `--cpu-bind` says otherwise"),
+    word(&["tres-per-task"], StepGpus("--gpus-per-rank", step_gpus::tres_per_task))
+        .note("`gres/gpu:N`; others have no effect, which a message says"),
+    word(&["tres-bind"], StepGpus("--gpu-bind", step_gpus::tres_bind))
+        .note("`gres/gpu:` and a value of `--gpu-bind`"),
+    word(
+        &["gres-flags"],
+        Only(
+            &["enforce-binding", "disable-binding", "allow-task-sharing"],
+            "'--gpu-bind' chooses the GPUs of ranks; leave it out",
+        ),
+    )
+    .note("GPUs of other ranks are hidden by variables, and not barred"),
+    word(&["gpu-freq"], Refused("clocks of GPUs are left as they are; leave it out")),
     // Environment and protocols.
     word(&["export"], Options("--env --inherit", export)).note("`ALL`, `NONE`, names and `NAME=VALUE`"),
     word(&["mpi"], MpiType)
@@ -95,8 +138,9 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(
         &[
             "p", "partition", "A", "account", "J", "job-name", "q", "qos", "C", "constraint", "mem",
-            "mem-per-cpu", "comment", "reservation", "licenses", "L", "wckey", "cluster-constraint", "M",
-            "clusters", "jobid", "mail-type", "mail-user", "priority", "power", "switches", "tmp", "mincpus",
+            "mem-per-cpu", "mem-per-gpu", "comment", "reservation", "licenses", "L", "wckey",
+            "cluster-constraint", "M", "clusters", "jobid", "mail-type", "mail-user", "priority", "power",
+            "switches", "tmp", "mincpus",
             "network", "S", "core-spec", "thread-spec", "T", "threads", "delay-boot", "spread-job",
         ],
         OfAllocation,
@@ -113,11 +157,6 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     flag(&["overlap"], Whole("overlap", yes)),
     flag(&["exact"], WithoutEffect(SHARED_STEPS)),
     word(&["d", "dependency", "begin"], Refused("'sbatch' and 'salloc' wait for other jobs")),
-    word(
-        &["gpus-per-task", "gpus", "G", "gpus-per-node", "gpus-per-socket", "gres", "gpu-bind", "gpu-freq",
-          "ntasks-per-gpu", "cpus-per-gpu", "mem-per-gpu", "tres-per-task", "tres-bind", "gres-flags"],
-        Refused("devices are not assigned; set CUDA_VISIBLE_DEVICES with '--export'"),
-    ),
     // Files and programs around a step.
     optional(&["bcast"], Whole("stage", bcast))
         .note("without a path: the copy is in a directory of its own, and removed after the run"),
@@ -139,6 +178,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
         Refused("that is not supported; leave it out"),
     ),
 ];
+
+const SINGLE: &str = "--gpu-bind as:slurm --gpus-per-rank 1 --gpu-share N";
 
 const SHARED_STEPS: &str =
     "bound ranks of one step have no processors of another where there is room";

@@ -1,6 +1,7 @@
 //! Values of `srun`'s options as options of `run`.
 
 use super::policies::{Expansion, WITHOUT_EFFECT, modifier, text};
+use super::step_gpus::{mapped, masked};
 use super::{ReadContext, variable_of};
 use std::ffi::{OsStr, OsString};
 
@@ -41,7 +42,7 @@ pub(super) fn hint(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
     match text(value)? {
         "nomultithread" | "compute_bound" => Ok(vec![("bind-to", "core".into())]),
         "multithread" => Ok(vec![("bind-to", "hwthread".into())]),
-        "memory_bound" => Ok(vec![("bind-to", "socket".into())]),
+        "memory_bound" => Ok(vec![("map-by", "socket".into()), ("bind-to", "core".into())]),
         _ => Err("there are compute_bound, memory_bound, multithread and nomultithread".to_owned()),
     }
 }
@@ -108,20 +109,52 @@ pub(super) fn processors(mask: &str) -> Option<String> {
     Some(all.join("+")).filter(|list| !list.is_empty())
 }
 
-/// `--mem-bind=[quiet|verbose,]TYPE`.
+/// `--mem-bind=[quiet|verbose,][sort,][prefer,]TYPE`.
 pub(super) fn memory(value: &OsStr, _: &ReadContext<'_>) -> Expansion {
-    let text = text(value)?;
-    let shows = text.split(',').find(|word| ["v", "verbose"].contains(word));
-    let last = text.rsplit(',').next().unwrap_or_default();
-    match last {
-        "none" | "no" | "local" | "nosort" | "sort" | "q" | "quiet" | "v" | "verbose" => {
-            Ok(shows.map(|word| (WITHOUT_EFFECT, format!("'{word}'").into())).into_iter().collect())
+    let (mut found, mut is_preferred, mut bound) = (Vec::new(), false, None);
+    let mut rest = text(value)?;
+    while !rest.is_empty() {
+        let (word, more) = rest.split_once(',').unwrap_or((rest, ""));
+        rest = more;
+        match word {
+            "q" | "quiet" | "nosort" => {}
+            "v" | "verbose" => found.push(("display", "map".into())),
+            "sort" => found.push((WITHOUT_EFFECT, "'sort'".into())),
+            "p" | "prefer" => is_preferred = true,
+            "none" | "no" => bound = None,
+            "local" => bound = Some("local".to_owned()),
+            "rank" => {
+                return Err("name the domain of each rank, as 'map_mem:0,1'".to_owned());
+            }
+            _ => {
+                // The rest is a list, with commas of its own.
+                let whole =
+                    if more.is_empty() { word.to_owned() } else { format!("{word},{more}") };
+                rest = "";
+                let list = match whole.split_once([':', '=']) {
+                    Some(("map_mem", list)) => mapped(list)?,
+                    Some(("mask_mem", list)) => masked(list)?,
+                    _ => {
+                        return Err(
+                            "there are none, local, map_mem:0,1 and mask_mem:0x1,0x2".to_owned()
+                        );
+                    }
+                };
+                bound = Some(format!("list:{list}"));
+            }
         }
-        _ => Err(
-            "memory is taken where it is touched first; start the program under 'numactl' for more"
-                .to_owned(),
-        ),
     }
+    let bound = match (bound, is_preferred) {
+        (Some(bound), true) if bound == "local" => Some("preferred".to_owned()),
+        (Some(_), true) => {
+            return Err(
+                "'prefer' is for 'local' only; leave it out, or try 'prefer,local'".to_owned()
+            );
+        }
+        (bound, _) => bound,
+    };
+    found.extend(bound.map(|bound| ("mem-bind", bound.into())));
+    Ok(found)
 }
 
 /// `-m NODES[:SOCKETS[:CORES]][,Pack]`.

@@ -4,7 +4,10 @@ use self::HydraEffect::{
     ConfigFile, Help, HostFile, Info, Only, Own, OwnIfLater, Refused, Several, Whole, WithDefaults,
 };
 use super::ReadContext;
-use super::policies::{Expansion, bind_to, bound_by_map, bound_list, map_by};
+use super::policies::{
+    Expansion, bind_to, bound_by_map, bound_list, gpus_per_rank, map_by, membind, tiles_per_rank,
+};
+use super::step_gpus::TakeGpus;
 use crate::cli::config::ERROR_HANDLER;
 use crate::cli::options::{self, hints};
 use crate::launch::topology::binding::count;
@@ -65,6 +68,8 @@ pub(super) enum HydraEffect {
     WithDefaults(&'static str, Expand, Expand),
     /// The same for defaults that any other option overrides, in whatever order they are given.
     Weak(&'static str, Expand),
+    /// GPUs of a step of Slurm, with the nearest option of `run`.
+    StepGpus(&'static str, TakeGpus),
     /// Describes an allocation, which is that of the run anyway; without one, a message says so.
     OfAllocation,
     /// Has no effect here, which a message says with this remedy.
@@ -170,14 +175,7 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["bind-to", "binding"], WithDefaults("--bind-to", bind_to, bound_list))
         .or("HYDRA_BINDING"),
     word(&["map-by"], WithDefaults("--map-by", map_by, bound_by_map)).or("HYDRA_MAPPING"),
-    word(
-        &["membind"],
-        Only(
-            &["none", "firsttouch"],
-            "memory is taken where it is touched first; start the program under 'numactl' for more",
-        ),
-    )
-    .or("HYDRA_MEMBIND"),
+    word(&["membind"], HydraEffect::Options("--mem-bind", membind)).or("HYDRA_MEMBIND"),
     word(&["demux"], Only(&["poll", "select"], "there is no such engine; leave it out")),
     flag(&["verbose", "v", "debug"], Several(VERBOSE)).or("HYDRA_DEBUG"),
     flag(&["info", "version"], Info),
@@ -200,14 +198,8 @@ pub(crate) const OPTIONS: &[HydraOption] = &[
     word(&["usize"], Whole("universe", universe)),
     flag(&["pmi-port"], Whole("pmi-port", yes)),
     flag(&["skip-launch-node"], Whole("local", |_| Ok("false".into()))),
-    word(
-        &["gpus-per-proc", "g"],
-        Only(&["AUTO"], "devices are not assigned; set CUDA_VISIBLE_DEVICES with -env"),
-    ),
-    word(
-        &["gpu-subdevs-per-proc"],
-        Only(&["AUTO"], "devices are not assigned; set ZE_AFFINITY_MASK with -env"),
-    ),
+    word(&["gpus-per-proc", "g"], HydraEffect::Options("--gpus-per-rank", gpus_per_rank)),
+    word(&["gpu-subdevs-per-proc"], HydraEffect::Options("--gpus-per-rank", tiles_per_rank)),
     flag(&["hybrid-hosts"], Only(&[""], "")),
     word(
         &["output-from"],
@@ -309,6 +301,7 @@ impl HydraOption {
             WithDefaults(ours, ..)
             | HydraEffect::OwnOptions(ours, _)
             | HydraEffect::Options(ours, _)
+            | HydraEffect::StepGpus(ours, _)
             | HydraEffect::Weak(ours, _) => (*ours).to_owned(),
             HydraEffect::OfAllocation => "describes the allocation, which exists".to_owned(),
             HydraEffect::WithoutEffect("") => "no effect".to_owned(),

@@ -6,8 +6,8 @@ use super::value::{choice, chosen, numbers, path, put, ranks, shown_path, text};
 use crate::placement::HostOrder;
 use crate::settings::Settings;
 use crate::settings::placement::{
-    BindTo, Display, GpuBind, GpuExpose, LauncherBinding, MapBy, MapDevice, MemoryBinding, Unit,
-    Units,
+    BindTo, Display, GpuBind, GpuExpose, GpuUnit, LauncherBinding, LauncherGpus, MapBy, MapDevice,
+    MemoryBinding, Unit, Units,
 };
 use pmi_host_base::ranges::ranges;
 use std::ffi::OsStr;
@@ -84,8 +84,8 @@ pub(super) const ROWS: &[OptionSpec] = &[
     Placement.value(
         "gpu-bind",
         "WHAT",
-        "assign the closest GPUs to the processors of each rank (default), packed for consecutive ones, or \
-         list:LIST with the GPUs of each (as list:0+1,2+3)",
+        "assign the closest GPUs to the processors of each rank (default), packed for consecutive ones, \
+         list:LIST with the GPUs of each (as list:0+1,2+3), or as:hydra, as:intel, as:slurm",
         |settings, value| put(&mut settings.placement.gpus.bind, gpu_bind(value)),
         |settings| shown_gpu_bind(&settings.placement.gpus.bind),
     ),
@@ -102,6 +102,13 @@ pub(super) const ROWS: &[OptionSpec] = &[
         "let up to N ranks have the same GPU (default: 1)",
         |settings, value| put(&mut settings.placement.gpus.share, number(value, "ranks")),
         |settings| Some(settings.placement.gpus.share.to_string()),
+    ),
+    Placement.value(
+        "gpu-unit",
+        "WHAT",
+        "what counts as one GPU: part (default), as a tile or a MIG instance, or device, all tiles of a GPU",
+        |settings, value| put(&mut settings.placement.gpus.unit, choice(value, GPU_UNITS)),
+        |settings| chosen(&settings.placement.gpus.unit, GPU_UNITS),
     ),
     Placement.value(
         "nics-per-rank",
@@ -210,6 +217,9 @@ fn mem_bind(value: &OsStr) -> Result<Option<MemoryBinding>, String> {
 
 fn gpu_bind(value: &OsStr) -> Result<GpuBind, String> {
     let got = text(value);
+    if let Some(name) = got.strip_prefix(AS) {
+        return choice(name.as_ref(), GPU_LAUNCHERS).map(GpuBind::Launcher);
+    }
     match got.strip_prefix(LIST) {
         Some(list) => user(list).map(GpuBind::List).ok_or_else(|| {
             "that is not a list of GPUs for each rank; try 'list:0,1', or 'list:0+1,2+3'".to_owned()
@@ -251,6 +261,9 @@ fn shown_mem_bind(memory: Option<&MemoryBinding>) -> Option<String> {
 fn shown_gpu_bind(bind: &GpuBind) -> Option<String> {
     match bind {
         GpuBind::List(sets) => Some(format!("{LIST}{}", shown_sets(sets))),
+        GpuBind::Launcher(launcher) => {
+            chosen(launcher, GPU_LAUNCHERS).map(|name| format!("{AS}{name}"))
+        }
         word => chosen(word, GPU_BIND),
     }
 }
@@ -290,6 +303,14 @@ const MEMORY: &[(&str, Option<MemoryBinding>)] = &[
 const DISPLAY: &[(&str, Display)] = &[("map", Display::Table), ("map=svg", Display::Picture)];
 
 const GPU_BIND: &[(&str, GpuBind)] = &[("closest", GpuBind::Closest), ("packed", GpuBind::Packed)];
+
+const GPU_LAUNCHERS: &[(&str, LauncherGpus)] = &[
+    ("hydra", LauncherGpus::Hydra),
+    ("intel", LauncherGpus::Intel),
+    ("slurm", LauncherGpus::Slurm),
+];
+
+const GPU_UNITS: &[(&str, GpuUnit)] = &[("part", GpuUnit::Part), ("device", GpuUnit::Device)];
 
 const EXPOSE: &[(&str, GpuExpose)] =
     &[("mask", GpuExpose::Mask), ("order", GpuExpose::Order), ("env", GpuExpose::Env)];

@@ -9,10 +9,11 @@ use super::machine::{self, KnownHardware, VariableOf};
 use super::memory_policy::{MemoryMode, MemoryPolicy};
 use super::processors::Topology;
 use crate::settings::placement::{
-    BindTo, Display, GpuBind, GpuExpose, MapBy, MapDevice, MemoryBinding, Placement, Unit, Units,
+    BindTo, Display, GpuBind, GpuExpose, GpuUnit, LauncherGpus, MapBy, MapDevice, MemoryBinding,
+    Placement, Unit, Units,
 };
 use pmi_host_base::ranges::ranges;
-use pmi_host_hardware::device::{Device, DeviceKind, DevicePart};
+use pmi_host_hardware::device::{Device, DeviceKind, DevicePart, PartKind};
 use pmi_host_hardware::linux::{Caches, Memories, Wanted};
 use pmi_host_hardware::masks::{self, Expose};
 use pmi_host_hardware::memory_first::{self, RankPlace, RanksToPlace};
@@ -132,10 +133,20 @@ fn needs_hardware(placement: &Placement) -> bool {
         || placement.threads.is_some()
         || placement.memory.is_some()
         || placement.nics > 0
-        || placement.gpus.per_rank.is_some()
-        || matches!(placement.gpus.bind, GpuBind::List(_))
+        || assigns_gpus(placement)
         || placement.display == Some(Display::Picture)
         || placement.topology.is_some() && (is_bound || placement.display.is_some())
+}
+
+/// True if an option assigns GPUs to ranks.
+fn assigns_gpus(placement: &Placement) -> bool {
+    use LauncherGpus::{Hydra, Intel, Slurm};
+    match placement.gpus.bind {
+        GpuBind::List(_) | GpuBind::Launcher(Intel | Slurm) => true,
+        GpuBind::Closest | GpuBind::Packed | GpuBind::Launcher(Hydra) => {
+            placement.gpus.per_rank.is_some()
+        }
+    }
 }
 
 impl Places {
@@ -388,7 +399,10 @@ impl PlacedNode {
     /// take turns.
     fn near_devices(&self, kind: MapDevice, ranks: usize) -> Result<Vec<ProcessorSet>, String> {
         let (devices, of_rank) = match kind {
-            MapDevice::Gpu => (self.gpu_devices(), self.gpus_of_rank().unwrap_or(1)),
+            MapDevice::Gpu => {
+                let units = self.gpu_units().into_iter().map(|unit| unit.device).collect();
+                (units, self.gpus_of_rank().unwrap_or(1))
+            }
             MapDevice::Nic => (self.hardware.nics(), index(self.placement.nics)),
         };
         if devices.is_empty() {
@@ -435,8 +449,20 @@ impl PlacedNode {
         Ok(Some(pieces.collect()))
     }
 
-    fn gpu_devices(&self) -> Vec<&Device> {
-        self.hardware.usable_gpus().into_iter().map(|gpu| gpu.device).collect()
+    /// GPUs that count as one each, in the order of their addresses.
+    fn gpu_units(&self) -> Vec<CountedGpu<'_>> {
+        let mut units: Vec<CountedGpu<'_>> = Vec::new();
+        for (number, gpu) in self.hardware.usable_gpus().into_iter().enumerate() {
+            let is_tile = gpu.part.is_some_and(|part| part.kind == PartKind::Tile);
+            let is_whole = is_tile && self.placement.gpus.unit == GpuUnit::Device;
+            match units.last_mut() {
+                Some(last) if is_whole && std::ptr::eq(last.device, gpu.device) => {
+                    last.numbers.push(number);
+                }
+                _ => units.push(CountedGpu { device: gpu.device, numbers: vec![number] }),
+            }
+        }
+        units
     }
 
     /// Number of GPUs that each rank is to have.
@@ -444,19 +470,40 @@ impl PlacedNode {
         let gpus = &self.placement.gpus;
         match &gpus.bind {
             GpuBind::List(sets) => sets.iter().map(Vec::len).max(),
-            GpuBind::Closest | GpuBind::Packed => gpus.per_rank.map(index),
+            GpuBind::Closest | GpuBind::Packed | GpuBind::Launcher(_) => gpus.per_rank.map(index),
         }
     }
 
-    /// GPUs of each rank; `None` if no option assigns any.
+    /// GPUs of each rank, by their numbers among the usable ones; `None` if no option assigns any.
     fn gpus(&self, places: &[RankPlace]) -> Result<Option<Vec<Vec<usize>>>, String> {
-        let Some(count) = self.gpus_of_rank() else { return Ok(None) };
-        let (devices, ranks) = (self.gpu_devices(), places.len());
-        let demand = Demand { ranks, count };
-        let settings = &self.placement.gpus;
-        if let GpuBind::List(sets) = &settings.bind {
-            return self.listed_gpus(sets, devices.len(), ranks).map(Some);
+        if !assigns_gpus(&self.placement) {
+            return Ok(None);
         }
+        let units = self.gpu_units();
+        let devices: Vec<&Device> = units.iter().map(|unit| unit.device).collect();
+        let numbers =
+            |own: &Vec<usize>| own.iter().flat_map(|at| units[*at].numbers.clone()).collect();
+        let assigned = self.assigned_gpus(&devices, places)?;
+        Ok(Some(assigned.iter().map(numbers).collect()))
+    }
+
+    /// GPUs of each rank, as places in `devices`.
+    fn assigned_gpus(
+        &self,
+        devices: &[&Device],
+        places: &[RankPlace],
+    ) -> Result<Vec<Vec<usize>>, String> {
+        let (settings, ranks) = (&self.placement.gpus, places.len());
+        let count = self.gpus_of_rank();
+        match (&settings.bind, count) {
+            (GpuBind::List(sets), _) => return self.listed_gpus(sets, devices.len(), ranks),
+            (GpuBind::Launcher(launcher), _) => {
+                return self.gpus_as_by(*launcher, devices, places);
+            }
+            (GpuBind::Closest | GpuBind::Packed, _) => {}
+        }
+        let demand = Demand { ranks, count: count.unwrap_or(1) };
+        let count = demand.count;
         // Sets of GPUs that are apart from each other.
         let sets = devices.len() / count;
         if ranks > sets.saturating_mul(index(settings.share)) {
@@ -464,19 +511,103 @@ impl PlacedNode {
         }
         let by_number = || packed((0..devices.len()).collect(), demand);
         // No more ranks have a GPU than have to.
-        let near = NearDemand { count, share: ranks.div_ceil(sets) };
-        let is_bound = places.iter().any(|place| !place.processors.is_empty());
-        Ok(Some(match settings.bind {
-            GpuBind::Closest if is_bound => {
-                self.nearest(&devices, places, near).unwrap_or_else(by_number)
+        let near = NearDemand { count, share: ranks.div_ceil(sets.max(1)) };
+        Ok(match settings.bind {
+            GpuBind::Closest if are_bound(places) => {
+                self.nearest(devices, places, near).unwrap_or_else(by_number)
             }
             GpuBind::Closest => {
                 let mut order: Vec<usize> = (0..devices.len()).collect();
                 order.sort_by_key(|at| devices[*at].memory.unwrap_or(u32::MAX));
                 packed(order, demand)
             }
-            GpuBind::Packed | GpuBind::List(_) => by_number(),
-        }))
+            GpuBind::Packed | GpuBind::List(_) | GpuBind::Launcher(_) => by_number(),
+        })
+    }
+
+    /// GPUs of each rank by the rules of another launcher.
+    fn gpus_as_by(
+        &self,
+        launcher: LauncherGpus,
+        devices: &[&Device],
+        places: &[RankPlace],
+    ) -> Result<Vec<Vec<usize>>, String> {
+        let (ranks, count) = (places.len(), self.gpus_of_rank());
+        match launcher {
+            LauncherGpus::Hydra => {
+                let count = count.unwrap_or_default();
+                let end = |rank: usize| rank.saturating_mul(count).min(devices.len());
+                Ok((0..ranks).map(|rank| (end(rank)..end(rank + 1)).collect()).collect())
+            }
+            LauncherGpus::Intel if devices.is_empty() => Ok(vec![Vec::new(); ranks]),
+            LauncherGpus::Intel => match count {
+                None => Ok(self.shares(devices, places)),
+                Some(count) if count > devices.len() => {
+                    Err(self.too_few_gpus(devices.len(), Demand { ranks: 1, count }))
+                }
+                Some(count) => {
+                    let by_number =
+                        || packed((0..devices.len()).collect(), Demand { ranks, count });
+                    let share = ranks.div_ceil((devices.len() / count.max(1)).max(1));
+                    let near = self.nearest(devices, places, NearDemand { count, share });
+                    Ok(near.filter(|_| are_bound(places)).unwrap_or_else(by_number))
+                }
+            },
+            LauncherGpus::Slurm if devices.is_empty() => {
+                Err(self.too_few_gpus(0, Demand { ranks, count: count.unwrap_or(1) }))
+            }
+            LauncherGpus::Slurm => {
+                let nearest = |place: &RankPlace| -> Vec<usize> {
+                    let distances = devices.iter().map(|device| self.distance(place, device));
+                    let distances: Vec<Distance> = distances.collect();
+                    let least = distances.iter().min().copied();
+                    { 0..devices.len() }.filter(|at| Some(distances[*at]) == least).collect()
+                };
+                let share = index(self.placement.gpus.share);
+                let own = |rank: usize| {
+                    let near = nearest(&places[rank]);
+                    let Some(count) = count else { return near };
+                    // Ranks in a row have the same ones.
+                    let start = (rank / share).saturating_mul(count) % near.len();
+                    near.iter().cycle().skip(start).take(count.min(near.len())).copied().collect()
+                };
+                Ok((0..ranks).map(own).collect())
+            }
+        }
+    }
+
+    /// For each rank an equal share of the GPUs near it; of all GPUs if some rank has none near it, or some
+    /// GPU no rank.
+    fn shares(&self, devices: &[&Device], places: &[RankPlace]) -> Vec<Vec<usize>> {
+        let is_near =
+            |place: &RankPlace, device: &Device| self.distance(place, device) <= Distance::Memory;
+        // GPUs that the same ranks are near to, and these ranks.
+        let mut groups: Vec<SharedGpus> = Vec::new();
+        for (gpu, device) in devices.iter().enumerate() {
+            let near = |rank: &usize| is_near(&places[*rank], device);
+            let ranks: Vec<usize> = (0..places.len()).filter(near).collect();
+            match groups.iter_mut().find(|group| group.ranks == ranks) {
+                Some(group) => group.gpus.push(gpu),
+                None => groups.push(SharedGpus { ranks, gpus: vec![gpu] }),
+            }
+        }
+        let mut of_groups: Vec<usize> =
+            groups.iter().flat_map(|group| group.ranks.clone()).collect();
+        of_groups.sort_unstable();
+        let is_parted = of_groups.iter().copied().eq(0..places.len());
+        if !is_parted || groups.iter().any(|group| group.ranks.is_empty()) {
+            let (ranks, gpus) = ((0..places.len()).collect(), (0..devices.len()).collect());
+            groups = vec![SharedGpus { ranks, gpus }];
+        }
+        let mut all = vec![Vec::new(); places.len()];
+        for SharedGpus { ranks, gpus } in groups {
+            for (at, rank) in ranks.iter().enumerate() {
+                let start = |at: usize| at * gpus.len() / ranks.len();
+                let end = start(at + 1).max(start(at) + 1);
+                all[*rank] = gpus[start(at)..end].to_vec();
+            }
+        }
+        all
     }
 
     fn listed_gpus(
@@ -572,9 +703,9 @@ impl PlacedNode {
                 ),
             });
         }
-        let gpus = self.gpu_devices();
+        let gpus = self.hardware.usable_gpus();
         let near_gpus = |place: &RankPlace| {
-            let near = place.gpus.iter().filter_map(|gpu| Some(&gpus.get(*gpu)?.near));
+            let near = place.gpus.iter().filter_map(|gpu| Some(&gpus.get(*gpu)?.device.near));
             let near = near.fold(ProcessorSet::default(), |all, near| all.or(near));
             RankPlace { processors: near, memories: Vec::new(), ..place.clone() }
         };
@@ -677,6 +808,25 @@ impl PlacedNode {
 }
 
 const GPU: &str = "GPU";
+
+/// A GPU that counts as one.
+struct CountedGpu<'a> {
+    device: &'a Device,
+    /// Its numbers among the usable GPUs.
+    numbers: Vec<usize>,
+}
+
+/// GPUs that ranks share.
+struct SharedGpus {
+    /// Numbers of the ranks on the node.
+    ranks: Vec<usize>,
+    /// Places of the GPUs.
+    gpus: Vec<usize>,
+}
+
+fn are_bound(places: &[RankPlace]) -> bool {
+    places.iter().any(|place| !place.processors.is_empty())
+}
 
 /// Devices that ranks are to have.
 #[derive(Clone, Copy, Debug)]
@@ -802,8 +952,7 @@ fn wanted(placement: &Placement) -> Wanted {
     let has_caches = is_cache(bind_to) || is_cache(map_by);
     let has_devices = matches!(placement.map_by, Some(MapBy::Device(_) | MapBy::Auto))
         || placement.nics > 0
-        || placement.gpus.per_rank.is_some()
-        || matches!(placement.gpus.bind, GpuBind::List(_))
+        || assigns_gpus(placement)
         || placement.display == Some(Display::Picture);
     Wanted {
         caches: if has_caches { Caches::Data } else { Caches::None },
@@ -1099,5 +1248,33 @@ mod tests {
         assert!(!needs_hardware(&plain) && !needs_hardware(&described));
         assert!(needs_hardware(&bound(Unit::Core, 1, described)));
         assert!(needs_hardware(&with_gpus(1)));
+    }
+
+    #[test]
+    fn rules_of_other_launchers_choose_gpus() {
+        use LauncherGpus::{Hydra, Intel, Slurm};
+        let by = |launcher, per_rank: Option<u32>, unit, ranks| {
+            let mut placement = Placement {
+                bind_to: BindTo::Units(Units { unit: Unit::Socket, count: 1 }),
+                ..Placement::default()
+            };
+            placement.gpus.bind = GpuBind::Launcher(launcher);
+            (placement.gpus.per_rank, placement.gpus.unit) = (per_rank, unit);
+            let places = placed("aurora", &placement, ranks).unwrap();
+            let gpus = places.ranks.iter().map(|place| place.gpus.clone());
+            gpus.collect::<Vec<_>>()
+        };
+        let (part, device) = (GpuUnit::Part, GpuUnit::Device);
+        // Sockets take turns, and have six tiles each.
+        let whole: Vec<usize> = (0..6).collect();
+        let other: Vec<usize> = (6..12).collect();
+        assert_eq!(by(Slurm, None, part, 3), [whole.clone(), other.clone(), whole.clone()]);
+        assert_eq!(by(Slurm, Some(1), part, 3), [[0], [7], [2]]);
+        assert_eq!(by(Intel, None, part, 2), [whole, other]);
+        assert_eq!(by(Intel, None, part, 4), [[0, 1, 2], [6, 7, 8], [3, 4, 5], [9, 10, 11]]);
+        assert_eq!(by(Intel, Some(1), device, 2), [[0, 1], [6, 7]]);
+        let seven = by(Hydra, Some(1), device, 7);
+        assert_eq!((&seven[0], &seven[5], seven[6].len()), (&vec![0, 1], &vec![10, 11], 0));
+        assert_eq!(by(Hydra, Some(5), part, 3)[2], [10, 11]);
     }
 }

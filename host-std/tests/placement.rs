@@ -132,7 +132,7 @@ fn own_gpus_come_first_or_are_only_told() {
     let description = Description::of(&machine(&two_gpus()));
     let told = |how: &str| {
         let options = ["--gpu-bind", "list:1", "--gpu-expose", how];
-        let words = ["sh", "-c", "echo ${ROCR_VISIBLE_DEVICES-all} $PMI_HOST_GPUS"];
+        let words = ["sh", "-c", "echo ${ROCR_VISIBLE_DEVICES-all} $PMI_LOCAL_GPUS"];
         run(description.job(1, &options).args(words)).exits_with(0).out.trim().to_owned()
     };
     assert_eq!(told("mask"), "GPU-0000000000000002");

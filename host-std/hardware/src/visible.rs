@@ -4,21 +4,6 @@ use crate::device::{Device, DeviceKind, DevicePart, Fabric, GpuMaker};
 use crate::model::NodeHardware;
 use std::collections::BTreeSet;
 
-/// Value of a variable that chooses GPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GpuChoice<'a> {
-    /// `CUDA_VISIBLE_DEVICES`: numbers, UUIDs of GPUs or of MIG instances, or as many of their first
-    /// characters as tell them apart. The list ends at the first word that names none, as `-1`.
-    Cuda(&'a str),
-    /// `ROCR_VISIBLE_DEVICES`, and `HIP_VISIBLE_DEVICES` among the GPUs that the former leaves: as for CUDA,
-    /// where each partition of a GPU is one.
-    Rocm(&'a str),
-    /// `ZE_AFFINITY_MASK`, where `ZE_FLAT_DEVICE_HIERARCHY` makes each tile a device, as by default.
-    LevelZeroFlat(&'a str),
-    /// The same for `COMPOSITE`: `0` is a device, `0.1` its second tile.
-    LevelZeroComposite(&'a str),
-}
-
 /// A GPU, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenGpu<'a> {
@@ -42,19 +27,6 @@ impl<'a> ChosenGpu<'a> {
         match self.part {
             Some(part) => part.uuid.as_deref(),
             None => self.device.uuid.as_deref(),
-        }
-    }
-}
-
-impl GpuChoice<'_> {
-    /// The GPUs that are chosen from `devices`, in the order in which libraries number them. Numbers count
-    /// the GPUs of the maker in the order of `devices`, which is that of `CUDA_DEVICE_ORDER=PCI_BUS_ID`.
-    pub fn of<'a>(&self, devices: &'a [Device]) -> Vec<ChosenGpu<'a>> {
-        match *self {
-            Self::Cuda(list) => in_order(list, &whole(devices, GpuMaker::Nvidia)),
-            Self::Rocm(list) => in_order(list, &flat(devices, GpuMaker::Amd)),
-            Self::LevelZeroFlat(mask) => masked(mask, flat(devices, GpuMaker::Intel)),
-            Self::LevelZeroComposite(mask) => composite(mask, &whole(devices, GpuMaker::Intel)),
         }
     }
 }
@@ -96,8 +68,9 @@ impl NodeHardware {
         };
         let mut choices = Vec::new();
         if let Some(list) = VisibleList::of("CUDA_VISIBLE_DEVICES", ours) {
-            let chosen = GpuChoice::Cuda(&list.value).of(&self.devices);
-            narrow(&whole(&self.devices, GpuMaker::Nvidia), chosen.len(), list);
+            let all = whole(&self.devices, GpuMaker::Nvidia);
+            let chosen = in_order(&list.value, &all);
+            narrow(&all, chosen.len(), list);
             choices.push(MakersChoice { maker: GpuMaker::Nvidia, chosen });
         }
         let mut chosen = flat(&self.devices, GpuMaker::Amd);
@@ -110,11 +83,11 @@ impl NodeHardware {
         }
         choices.push(MakersChoice { maker: GpuMaker::Amd, chosen });
         if let Some(list) = VisibleList::of("ZE_AFFINITY_MASK", ours) {
-            let choice = match ours("ZE_FLAT_DEVICE_HIERARCHY").as_deref() {
-                Some("COMPOSITE") => GpuChoice::LevelZeroComposite(&list.value),
-                _ => GpuChoice::LevelZeroFlat(&list.value),
+            let (devices, mask) = (&self.devices, &list.value);
+            let chosen = match ours("ZE_FLAT_DEVICE_HIERARCHY").as_deref() {
+                Some("COMPOSITE") => composite(mask, &whole(devices, GpuMaker::Intel)),
+                _ => masked(mask, flat(devices, GpuMaker::Intel)),
             };
-            let chosen = choice.of(&self.devices);
             let units = chosen.iter().copied().flat_map(ChosenGpu::split).count();
             narrow(&flat(&self.devices, GpuMaker::Intel), units, list);
             choices.push(MakersChoice { maker: GpuMaker::Intel, chosen });
@@ -195,7 +168,10 @@ fn parts(device: &Device) -> Vec<ChosenGpu<'_>> {
     device.parts.iter().map(|part| ChosenGpu { device, part: Some(part) }).collect()
 }
 
-/// The GPUs that a list names, up to the first word that names none. One that is named again is there once.
+/// GPUs that a list of CUDA or ROCm names, in the order of the list: by their places in `all`, by UUIDs, or
+/// by as many of the first characters of a UUID as tell them apart. The list ends at the first word that
+/// names none, as `-1`. A GPU that is named again is there once. Places are those of
+/// `CUDA_DEVICE_ORDER=PCI_BUS_ID`; for ROCm, each partition of a GPU has one.
 fn in_order<'a>(list: &str, all: &[ChosenGpu<'a>]) -> Vec<ChosenGpu<'a>> {
     let mut chosen: Vec<ChosenGpu<'a>> = Vec::new();
     for word in list.split(',').map(str::trim) {
@@ -226,7 +202,8 @@ pub(crate) fn by_uuid<'a>(word: &str, all: &[ChosenGpu<'a>]) -> Option<ChosenGpu
     exact.or(found.first().filter(|_| found.len() == 1)).copied()
 }
 
-/// Those of `all` that a mask lists; without a mask all. Words that name none are passed over.
+/// GPUs that `ZE_AFFINITY_MASK` lists where each tile is a device, as by default; all for an empty mask.
+/// Words that name none are passed over, and the order stays.
 fn masked<'a>(mask: &str, all: Vec<ChosenGpu<'a>>) -> Vec<ChosenGpu<'a>> {
     let listed = listed(mask);
     let is_listed = |number: usize| mask.trim().is_empty() || listed.contains(&number);
@@ -239,6 +216,7 @@ pub(crate) fn listed(mask: &str) -> BTreeSet<usize> {
     mask.split(',').filter_map(|word| word.trim().parse().ok()).collect()
 }
 
+/// The same where `ZE_FLAT_DEVICE_HIERARCHY` is `COMPOSITE`: `0` is a device, `0.1` its second tile.
 fn composite<'a>(mask: &str, all: &[ChosenGpu<'a>]) -> Vec<ChosenGpu<'a>> {
     let words: Vec<&str> = mask.split(',').map(str::trim).collect();
     if mask.trim().is_empty() {
@@ -291,12 +269,12 @@ mod tests {
     }
 
     /// Places of the chosen GPUs among all devices, with their parts.
-    fn chosen(choice: GpuChoice<'_>, devices: &[Device]) -> Vec<String> {
+    fn named(chosen: &[ChosenGpu<'_>], devices: &[Device]) -> Vec<String> {
         let name = |gpu: &ChosenGpu<'_>| {
             let at = devices.iter().position(|device| std::ptr::eq(device, gpu.device)).unwrap();
             gpu.part.map_or(at.to_string(), |part| format!("{at}.{}", part.number))
         };
-        choice.of(devices).iter().map(name).collect()
+        chosen.iter().map(name).collect()
     }
 
     #[test]
@@ -326,7 +304,8 @@ mod tests {
             ("1,MIG-no-such,0", &["2"]),
         ];
         for (list, expected) in cases {
-            assert_eq!(chosen(GpuChoice::Cuda(list), &devices), expected, "{list}");
+            let chosen = in_order(list, &whole(&devices, GpuMaker::Nvidia));
+            assert_eq!(named(&chosen, &devices), expected, "{list}");
         }
     }
 
@@ -344,7 +323,8 @@ mod tests {
             ("", &[]),
         ];
         for (list, expected) in cases {
-            assert_eq!(chosen(GpuChoice::Rocm(list), &devices), expected, "{list}");
+            let chosen = in_order(list, &flat(&devices, GpuMaker::Amd));
+            assert_eq!(named(&chosen, &devices), expected, "{list}");
         }
     }
 
@@ -418,23 +398,25 @@ mod tests {
     fn masks_of_level_zero_keep_the_order_of_the_system() {
         let card = gpu(GpuMaker::Intel, None, &[None, None]);
         let devices = [card.clone(), gpu(GpuMaker::Nvidia, None, &[]), card];
-        let flat: [(&str, &[&str]); 4] = [
+        let tiles: [(&str, &[&str]); 4] = [
             ("3,0", &["0.0", "2.1"]),
             ("", &["0.0", "0.1", "2.0", "2.1"]),
             ("9", &[]),
             ("x,1", &["0.1"]),
         ];
-        for (mask, expected) in flat {
-            assert_eq!(chosen(GpuChoice::LevelZeroFlat(mask), &devices), expected, "{mask}");
+        for (mask, expected) in tiles {
+            let chosen = masked(mask, flat(&devices, GpuMaker::Intel));
+            assert_eq!(named(&chosen, &devices), expected, "{mask}");
         }
-        let composite: [(&str, &[&str]); 4] = [
+        let devices_and_tiles: [(&str, &[&str]); 4] = [
             ("1,0.1", &["0.1", "2"]),
             ("", &["0", "2"]),
             ("0.0,0.1", &["0.0", "0.1"]),
             ("0.7,5", &[]),
         ];
-        for (mask, expected) in composite {
-            assert_eq!(chosen(GpuChoice::LevelZeroComposite(mask), &devices), expected, "{mask}");
+        for (mask, expected) in devices_and_tiles {
+            let chosen = composite(mask, &whole(&devices, GpuMaker::Intel));
+            assert_eq!(named(&chosen, &devices), expected, "{mask}");
         }
     }
 }

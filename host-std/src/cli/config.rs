@@ -620,8 +620,8 @@ const EARLY_WITH_ALL: &str = "'--start-early' starts ranks before it is known wh
 const GDB_ON_HOSTS: &str =
     "'--gdb' works on one node only; leave it out, or run all ranks on this machine";
 
-const PICTURE_ON_HOSTS: &str = "'--display map=svg' draws the ranks of one host, and each host of a run places its \
-    own; run all ranks on one host, or use '--display map'";
+const PICTURE_ON_HOSTS: &str = "'--display map=svg' draws the ranks of one host, and each host of a run \
+    places its own; run all ranks on one host, or use '--display map'";
 
 const PORT_ALONE: &str = "'--pmi-port' is the port of ranks that are started here, and '--listen' that of \
     others; leave one of the two out";

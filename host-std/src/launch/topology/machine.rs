@@ -45,8 +45,8 @@ pub(crate) fn of_file(file: &Path) -> Result<NodeHardware, String> {
 }
 
 /// Reads the hardware of this machine, without what the control group, device files and variables leave out.
-/// With `Wanted::ALL`, the helper of NVIDIA is asked for all that it knows; else for names of MIG instances, if there
-/// are any.
+/// With `Wanted::ALL`, the helper of NVIDIA is asked for all that it knows; else for names of MIG instances,
+/// if there are any.
 ///
 /// # Errors
 ///
@@ -75,8 +75,8 @@ pub(crate) fn of_this_machine(
     Ok(KnownHardware { hardware, missing, restrictions })
 }
 
-/// True if this machine has all these processors, whether or not this process may use them. One that lists none,
-/// as a container without `/sys`, is taken at the word of its description.
+/// True if this machine has all these processors, whether or not this process may use them. A machine that
+/// lists none, as a container without `/sys`, is taken at the word of its description.
 pub(crate) fn has_processors(all: &ProcessorSet) -> bool {
     LinuxMachine::open(Path::new("/")).map_or(true, |machine| all.is_subset(machine.processors()))
 }
@@ -109,7 +109,8 @@ fn restricted(all: &NodeHardware, left: &NodeHardware) -> Vec<String> {
     sentences
 }
 
-/// Adds names of GPUs of NVIDIA and their parts, and with `Wanted::ALL` what joins them. Returns what stays unknown.
+/// Adds names of GPUs of NVIDIA and their parts, and with `Wanted::ALL` what joins them. Returns what stays
+/// unknown.
 fn add_names(hardware: &mut NodeHardware, wanted: Wanted) -> Vec<String> {
     let mut missing = Vec::new();
     let mut listed = Vec::new();

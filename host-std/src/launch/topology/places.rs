@@ -86,8 +86,8 @@ impl NodePlaces {
                 if sets.iter().any(|set| set.len() != index(count)) =>
             {
                 Err(format!(
-                    "'--gpus-per-rank {count}' contradicts '--gpu-bind list:…', which has another number of \
-                     GPUs for a rank; leave '--gpus-per-rank' out"
+                    "'--gpus-per-rank {count}' contradicts '--gpu-bind list:…', which has another number \
+                     of GPUs for a rank; leave '--gpus-per-rank' out"
                 ))
             }
             _ => Ok(()),
@@ -159,8 +159,8 @@ impl Places {
         self.memory.get(index(local_rank))?.as_ref()
     }
 
-    /// Variables by which libraries of a rank know its devices and threads, where `variable` tells those that it
-    /// has without them.
+    /// Variables by which libraries of a rank know its devices and threads; `variable` tells the others of the
+    /// rank.
     pub(crate) fn variables(
         &self,
         local_rank: u32,
@@ -185,8 +185,8 @@ impl Places {
             let strange = bound.without(&allowed);
             if !strange.is_empty() {
                 return Err(format!(
-                    "'--topology {}' gives ranks processors {strange}, and host {host} lets them use {allowed} \
-                     only; name the description of this host, or leave it out",
+                    "'--topology {}' gives ranks processors {strange}, and host {host} lets them use \
+                     {allowed} only; name the description of this host, or leave it out",
                     file.display()
                 ));
             }
@@ -299,8 +299,8 @@ impl PlacedNode {
         Binding::on(&placement, ranks, &allowed, topology)
     }
 
-    /// For each rank, the processors near its device, of which devices take turns: all of them, or the next of
-    /// the pieces of `--bind-to`.
+    /// Processors of each rank: those near its device, or the next piece of `--bind-to` among them. Devices
+    /// take turns.
     fn near_devices(&self, kind: MapDevice, ranks: usize) -> Result<Vec<ProcessorSet>, String> {
         let (devices, of_rank) = match kind {
             MapDevice::Gpu => (self.gpu_devices(), self.gpus_of_rank().unwrap_or(1)),
@@ -502,8 +502,8 @@ impl PlacedNode {
     }
 
     /// For each rank the nearest devices, of which no more ranks have the same than have to. Near devices are
-    /// assigned before others, so that no rank takes a device that is nearer to another one. `None` if devices
-    /// that are left for a rank are too few.
+    /// assigned before others, so that no rank takes a device that is nearer to another one. `None` if too few
+    /// devices are left for a rank.
     fn nearest(
         &self,
         devices: &[&Device],
@@ -569,8 +569,8 @@ impl PlacedNode {
                 if let Some(strange) = domains.iter().find(|domain| !is_there(domain)) {
                     let all: Vec<u32> = hardware.memories.iter().map(|one| one.number).collect();
                     return Err(format!(
-                        "host {host} has memory domains {} for ranks, and '--mem-bind list:…' names {strange}; \
-                         name others",
+                        "host {host} has memory domains {} for ranks, and '--mem-bind list:…' names \
+                         {strange}; name others",
                         ranges(&all, ",")
                     ));
                 }
@@ -581,7 +581,8 @@ impl PlacedNode {
             (false, _) => Ok(Some(MemoryPolicy { mode, domains })),
             (true, MemoryMode::Preferred) => Ok(None),
             (true, _) if *binding == MemoryBinding::HighBandwidth => Err(format!(
-                "host {host} has no high bandwidth memory near rank {rank} of the host; leave '--mem-bind hbm' out"
+                "host {host} has no high bandwidth memory near rank {rank} of the host; leave '--mem-bind hbm' \
+                 out"
             )),
             (true, _) => {
                 Err(format!("host {host} lists no memory domains; leave '--mem-bind' out"))
@@ -627,8 +628,8 @@ impl Distance {
     const ALL: [Self; 4] = [Self::Processors, Self::Memory, Self::Package, Self::Unknown];
 }
 
-/// For each rank `count` consecutive things in this order; several ranks one after the other have the same ones
-/// if there are too few.
+/// For each rank consecutive things in this order. Where there are too few, consecutive ranks have the same
+/// ones.
 fn packed(order: Vec<usize>, Demand { ranks, count }: Demand) -> Vec<Vec<usize>> {
     let sets: Vec<&[usize]> = order.chunks_exact(count).collect();
     let of = |rank: usize| match ranks > sets.len() {

@@ -314,15 +314,20 @@ fn in_root(root: &Path, words: &[&str]) -> Result<String, String> {
 
 /// Copies the dynamic loader and the libraries of a program, if it has any.
 fn copy_libraries(program: &Path, root: &Path) -> Result<(), String> {
-    // A static program has none, and the command says so by its exit code.
-    let Ok(list) = process::output(Command::new("ldd").arg(program)) else { return Ok(()) };
-    let paths = list.split_whitespace().filter(|word| word.starts_with('/'));
-    for path in paths.map(|path| path.trim_end_matches(':')) {
+    for path in libraries(program) {
         let at = root.join(path.trim_start_matches('/'));
         create(at.parent().unwrap_or(root))?;
-        copy(Path::new(path), &at)?;
+        copy(Path::new(&path), &at)?;
     }
     Ok(())
+}
+
+/// Paths of the shared libraries that a program needs, its loader included.
+pub(crate) fn libraries(program: &Path) -> Vec<String> {
+    // A static program has none, and the command says so by its exit code.
+    let list = process::output(Command::new("ldd").arg(program)).unwrap_or_default();
+    let paths = list.split_whitespace().filter(|word| word.starts_with('/'));
+    paths.map(|path| path.trim_end_matches(':').to_owned()).collect()
 }
 
 /// True if a program needs the loader of the system.

@@ -1,6 +1,7 @@
 //! Requirements of the steps, and their installation on a fresh Debian.
 
 use crate::big_endian;
+use crate::linux_guest::kernel;
 use crate::process;
 use crate::toolchain::{self, Facts};
 use crate::{mpi, tally::Tally};
@@ -36,6 +37,8 @@ pub(crate) enum Need {
     Target(&'static str),
     /// QEMU for machines of this architecture.
     Qemu(&'static str),
+    /// A kernel for guests, whose package is unpacked and not installed.
+    LinuxKernel,
     /// Node, which runs wasm without a browser, and a package that gives it web sockets.
     Node,
     /// npm, which installs what drives a browser.
@@ -87,7 +90,9 @@ impl Machine {
         }
         let (mut machine, mut found) = Self::look(&once);
         let lacking: Vec<&[&str]> = machine.lacks.iter().map(|(_, lack)| lack.packages).collect();
-        if install(&lacking, permissions) {
+        let has_installed = install(&lacking, permissions);
+        let lacks_kernel = machine.lack(Need::LinuxKernel).is_some();
+        if has_installed | (lacks_kernel && kernel::fetch(permissions)) {
             (machine, found) = Self::look(&once);
         }
         for line in found {
@@ -152,6 +157,7 @@ pub(crate) fn packages(need: Need) -> &'static [&'static str] {
         Need::Qemu("aarch64" | "arm") => &["qemu-system-arm"],
         Need::Qemu("x86_64") => &["qemu-system-x86"],
         Need::Qemu(_) => &["qemu-system-misc"],
+        Need::LinuxKernel => &[],
         Need::Node => &["nodejs", "node-ws"],
         Need::Npm => &["npm"],
         // With the letters of the committed pictures of pages.
@@ -191,6 +197,13 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
             Err(why) => Err(Lack { why, packages: packages(need) }),
         },
         Need::Qemu(arch) => program(&format!("qemu-system-{arch}")),
+        Need::LinuxKernel => match kernel::find() {
+            Some(path) => Ok(path.display().to_string()),
+            None => {
+                let why = format!("the kernel of Debian's package {}", kernel::PACKAGE);
+                Err(Lack { why, packages: packages(need) })
+            }
+        },
         Need::Node => {
             let script = "require('ws'); console.log('node ' + process.version)";
             let version = process::output(process::node().args(["-e", script]));

@@ -191,7 +191,11 @@ pub(crate) fn build_host_as(profile: &str) -> Result<PathBuf, String> {
     let mut cargo = process::cargo();
     cargo.args(["build", "--package", "pmi-host", "--profile", profile]);
     match process::succeeds(&mut cargo) {
-        true => Ok(target_directory().join(profile).join("pmi-host")),
+        true => {
+            // Cargo's name for the directory of this profile.
+            let directory = if profile == "dev" { "debug" } else { profile };
+            Ok(target_directory().join(directory).join("pmi-host"))
+        }
         false => Err("pmi-host does not build".into()),
     }
 }

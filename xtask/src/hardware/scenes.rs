@@ -1,0 +1,198 @@
+//! The machines, what happens on them, and what has to come of it.
+
+/// A machine, and what happens on it.
+pub(super) struct Scene {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// Memory domains.
+    domains: &'static [Domain],
+    steps: &'static [Step],
+}
+
+/// A memory domain of 512 MiB.
+struct Domain {
+    /// Processors in it, as QEMU's option has them.
+    processors: Option<&'static str>,
+    /// For a domain without processors: the domain that reaches it first.
+    near: usize,
+    /// Bandwidth in MB/s, from the domain near it.
+    bandwidth: u32,
+}
+
+/// A step of a scene.
+enum Step {
+    /// Makes a directory, as of a control group.
+    Mkdir(&'static str),
+    /// Writes a text to a file of the system.
+    Write(&'static str, &'static str),
+    /// Runs a command, whose words have blanks between them.
+    Run { command: &'static str, code: i32, expected: Expected },
+}
+
+/// What a command has to print.
+enum Expected {
+    /// These lines, in any order: those of ranks have none.
+    All(&'static [&'static str]),
+    /// These lines in this order, among others.
+    Among(&'static [&'static str]),
+}
+
+impl Scene {
+    /// Options of QEMU: two sockets of two cores of two hardware threads, and the memory domains.
+    pub(super) fn machine(&self) -> Vec<String> {
+        let mut options: Vec<String> =
+            ["-M", "q35,hmat=on", "-smp", "8,sockets=2,cores=2,threads=2"].map(String::from).into();
+        options.extend(["-m".to_owned(), format!("{}M", SIZE_MIB * self.domains.len())]);
+        let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
+        for (number, domain) in self.domains.iter().enumerate() {
+            add("-object", format!("memory-backend-ram,id=m{number},size={SIZE_MIB}M"));
+            let place = match domain.processors {
+                Some(processors) => format!("cpus={processors}"),
+                None => format!("initiator={}", domain.near),
+            };
+            add("-numa", format!("node,nodeid={number},{place},memdev=m{number}"));
+        }
+        for (number, domain) in self.domains.iter().enumerate() {
+            for near in (0..self.domains.len()).filter(|at| self.domains[*at].processors.is_some()) {
+                let is_near = domain.near == near;
+                let (latency, share) = if is_near { (10, 1) } else { (20, 2) };
+                let pair = format!("hmat-lb,initiator={near},target={number},hierarchy=memory");
+                add("-numa", format!("{pair},data-type=access-latency,latency={latency}"));
+                let bandwidth = domain.bandwidth / share;
+                add("-numa", format!("{pair},data-type=access-bandwidth,bandwidth={bandwidth}M"));
+            }
+        }
+        options
+    }
+
+    /// The steps, as process 1 reads them. The label of a command is its number.
+    pub(super) fn lines(&self) -> String {
+        let line = |(number, step): (usize, &Step)| match step {
+            Step::Mkdir(path) => format!("mkdir\t{path}\n"),
+            Step::Write(path, text) => format!("write\t{path}\t{text}\n"),
+            Step::Run { command, .. } => {
+                let words: Vec<&str> = command.split_whitespace().collect();
+                format!("run\t{number}\t{}\n", words.join("\t"))
+            }
+        };
+        self.steps.iter().enumerate().map(line).collect()
+    }
+
+    /// What is otherwise than expected on the console.
+    pub(super) fn findings(&self, console: &[String]) -> Vec<String> {
+        let mut findings = Vec::new();
+        for (number, step) in self.steps.iter().enumerate() {
+            let Step::Run { command, code, expected } = step else { continue };
+            let behind = |mark: &str| {
+                let label = format!("{number}{mark} ");
+                console.iter().filter_map(move |line| Some(line.trim_end().strip_prefix(&label)?.to_owned()))
+            };
+            let printed: Vec<String> = behind("|").collect();
+            let ended = behind("=").next();
+            if ended != Some(code.to_string()) {
+                let ended = ended.as_deref().unwrap_or("not at all");
+                findings.push(format!("{command}: ends with {ended}, expected {code}: {printed:#?}"));
+            } else if let Some(why) = expected.lacks(&printed) {
+                findings.push(format!("{command}: {why}"));
+            }
+        }
+        findings
+    }
+}
+
+impl Expected {
+    /// The difference from what was printed.
+    fn lacks(&self, printed: &[String]) -> Option<String> {
+        match self {
+            Self::All(lines) => {
+                let mut sorted: Vec<&str> = printed.iter().map(String::as_str).collect();
+                sorted.sort_unstable();
+                (sorted != *lines).then(|| format!("prints {sorted:#?}, expected {lines:#?}"))
+            }
+            Self::Among(lines) => {
+                let mut rest = printed.iter().map(|line| line.trim());
+                let missing = lines.iter().find(|line| !rest.any(|printed| printed.contains(**line)))?;
+                Some(format!("prints {printed:#?}, expected there {missing:?}"))
+            }
+        }
+    }
+}
+
+/// Memory of a domain.
+const SIZE_MIB: usize = 512;
+
+/// Memory of the socket with these processors.
+const fn socket(number: usize, processors: &'static str) -> Domain {
+    Domain { processors: Some(processors), near: number, bandwidth: 4000 }
+}
+
+/// A command that succeeds, and ranks that print these lines.
+const fn run(command: &'static str, lines: &'static [&'static str]) -> Step {
+    Step::Run { command, code: 0, expected: Expected::All(lines) }
+}
+
+/// A command that succeeds and has these lines among others.
+const fn shows(command: &'static str, lines: &'static [&'static str]) -> Step {
+    Step::Run { command, code: 0, expected: Expected::Among(lines) }
+}
+
+/// A command that ends with `code`, and a report with this text.
+const fn fails(command: &'static str, code: i32, report: &'static [&'static str]) -> Step {
+    Step::Run { command, code, expected: Expected::Among(report) }
+}
+
+pub(super) const SCENES: &[Scene] = &[
+    Scene {
+        name: "sockets",
+        about: "two sockets with a memory domain each, and two threads on each of four cores",
+        domains: &[socket(0, "0-3"), socket(1, "4-7")],
+        steps: &[
+            shows("pmi-host topology", &[]),
+            run("pmi-host run -n 4 rank", &[]),
+            run("pmi-host run -n 4 --bind-to core rank", &[]),
+            run("pmi-host run -n 4 --bind-to numa rank", &[]),
+            run("pmi-host run -n 2 --bind-to socket rank", &[]),
+            run("pmi-host run -n 2 --bind-to l3cache rank", &[]),
+            run("pmi-host run -n 4 --map-by auto rank", &[]),
+            run("pmi-host run -n 2 --map-by auto --threads-per-rank 2 rank", &[]),
+            run("pmi-host run -n 2 --bind-to core --threads-per-rank 2 rank", &[]),
+            run("pmi-host run -n 4 --bind-to core --mem-bind local rank", &[]),
+            run("pmi-host run -n 4 --bind-to core --mem-bind preferred rank", &[]),
+            run("pmi-host run -n 2 --bind-to socket --mem-bind interleave rank", &[]),
+            run("pmi-host run -n 2 --mem-bind interleave rank", &[]),
+            run("pmi-host run -n 2 --bind-to socket --mem-bind list:1,0 rank", &[]),
+            fails("pmi-host run -n 1 --mem-bind list:2 rank", 2, &[]),
+            Step::Write("/sys/devices/system/cpu/cpu5/online", "0"),
+            shows("pmi-host topology", &[]),
+            run("pmi-host run -n 4 --bind-to core rank", &[]),
+            Step::Write("/sys/devices/system/cpu/cpu5/online", "1"),
+            Step::Write("/sys/fs/cgroup/cgroup.subtree_control", "+cpuset"),
+            Step::Mkdir("/sys/fs/cgroup/part"),
+            Step::Write("/sys/fs/cgroup/part/cpuset.cpus", "4,6"),
+            Step::Write("/sys/fs/cgroup/part/cpuset.mems", "1"),
+            Step::Write("/sys/fs/cgroup/part/cgroup.procs", "0"),
+            shows("pmi-host topology", &[]),
+            run("pmi-host run -n 2 --map-by auto --mem-bind local rank", &[]),
+            run("pmi-host run -n 2 --bind-to core rank", &[]),
+            fails("pmi-host run -n 1 --mem-bind list:0 rank", 2, &[]),
+        ],
+    },
+    Scene {
+        name: "memory",
+        about: "memory without processors: fast at each socket, and farther at the first",
+        domains: &[
+            socket(0, "0-3"),
+            socket(1, "4-7"),
+            Domain { processors: None, near: 0, bandwidth: 16_000 },
+            Domain { processors: None, near: 1, bandwidth: 16_000 },
+            Domain { processors: None, near: 0, bandwidth: 1000 },
+        ],
+        steps: &[
+            shows("pmi-host topology", &[]),
+            run("pmi-host run -n 2 --map-by auto rank", &[]),
+            run("pmi-host run -n 2 --bind-to socket --mem-bind local rank", &[]),
+            run("pmi-host run -n 2 --bind-to socket --mem-bind hbm rank", &[]),
+            run("pmi-host run -n 2 --mem-bind list:4,2+3 rank", &[]),
+        ],
+    },
+];

@@ -96,43 +96,8 @@ impl Release {
 
     /// The archive with one static program, which needs nothing of the system but its kernel.
     fn static_program(&self) -> Result<PathBuf, String> {
-        let toolchain = toolchain::choose(MUSL, &Facts::probe())?;
-        let mut cargo = toolchain::build(&toolchain, MUSL, "std,panic_abort", self.profile);
-        cargo.args(["--package", "pmi-host", "--no-default-features"]);
-        if matches!(toolchain, toolchain::Toolchain::BuildStd { .. }) {
-            let libraries = self.unwinder()?;
-            let flags = format!(
-                "-Ctarget-feature=+crt-static -Crelocation-model=static -Clink-self-contained=no \
-                 -Clinker=musl-gcc -L{}",
-                libraries.display()
-            );
-            cargo.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", flags);
-        }
-        if !process::succeeds(&mut cargo) {
-            return Err("the static program does not build; it needs Debian's musl-tools".into());
-        }
-        let built = toolchain::directory(&toolchain).join(MUSL).join(self.profile).join("pmi-host");
-        self.pack(&self.tree("x86_64", "static", &built)?)
-    }
-
-    /// Directory with the unwinder of gcc for programs with musl, by the name under which the standard
-    /// library links it. It looks functions up in glibc, where that is new enough; in its place it finds
-    /// none, and then no backtrace, which this program never prints.
-    fn unwinder(&self) -> Result<PathBuf, String> {
-        let directory = self.directory.join("unwinder");
-        create(&directory)?;
-        let source = directory.join("find.c");
-        let text = "int _dl_find_object(void *a, void *b) { (void)a; (void)b; return -1; }\n";
-        fs::write(&source, text).map_err(|error| error.to_string())?;
-        let object = directory.join("find.o");
-        let mut compiler = Command::new("musl-gcc");
-        process::output(compiler.args(["-O2", "-c", "-o"]).arg(&object).arg(&source))?;
-        let print = "-print-file-name=libgcc_eh.a";
-        let archive = process::output(Command::new("gcc").arg(print))?;
-        let library = directory.join("libunwind.a");
-        fs::copy(archive.trim(), &library).map_err(|error| format!("libgcc_eh.a: {error}"))?;
-        process::output(Command::new("ar").arg("r").arg(&library).arg(&object))?;
-        Ok(directory)
+        let program = static_program(self.profile, &self.directory)?;
+        self.pack(&self.tree("x86_64", "static", &program)?)
     }
 
     /// Directory of an archive, with the program and the documents.
@@ -282,6 +247,50 @@ impl Release {
         }
         Ok(root)
     }
+}
+
+/// Builds the static program with a profile of cargo, and returns its path; `directory` gets what is linked to it.
+///
+/// # Errors
+///
+/// It cannot be built, with the remedy.
+pub(crate) fn static_program(profile: &str, directory: &Path) -> Result<PathBuf, String> {
+    let toolchain = toolchain::choose(MUSL, &Facts::probe())?;
+    let mut cargo = toolchain::build(&toolchain, MUSL, "std,panic_abort", profile);
+    cargo.args(["--package", "pmi-host", "--no-default-features"]);
+    if matches!(toolchain, toolchain::Toolchain::BuildStd { .. }) {
+        let libraries = unwinder(directory)?;
+        let flags = format!(
+            "-Ctarget-feature=+crt-static -Crelocation-model=static -Clink-self-contained=no \
+             -Clinker=musl-gcc -L{}",
+            libraries.display()
+        );
+        cargo.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", flags);
+    }
+    if !process::succeeds(&mut cargo) {
+        return Err("the static program does not build; it needs Debian's musl-tools".into());
+    }
+    Ok(toolchain::directory(&toolchain).join(MUSL).join(profile).join("pmi-host"))
+}
+
+/// Directory with the unwinder of gcc for programs with musl, by the name under which the standard
+/// library links it. It looks functions up in glibc, where that is new enough; in its place it finds
+/// none, and then no backtrace, which this program never prints.
+fn unwinder(directory: &Path) -> Result<PathBuf, String> {
+    let directory = directory.join("unwinder");
+    create(&directory)?;
+    let source = directory.join("find.c");
+    let text = "int _dl_find_object(void *a, void *b) { (void)a; (void)b; return -1; }\n";
+    fs::write(&source, text).map_err(|error| error.to_string())?;
+    let object = directory.join("find.o");
+    let mut compiler = Command::new("musl-gcc");
+    process::output(compiler.args(["-O2", "-c", "-o"]).arg(&object).arg(&source))?;
+    let print = "-print-file-name=libgcc_eh.a";
+    let archive = process::output(Command::new("gcc").arg(print))?;
+    let library = directory.join("libunwind.a");
+    fs::copy(archive.trim(), &library).map_err(|error| format!("libgcc_eh.a: {error}"))?;
+    process::output(Command::new("ar").arg("r").arg(&library).arg(&object))?;
+    Ok(directory)
 }
 
 /// Adds the C libraries of a directory of [`capi::make`] to that of an archive.
@@ -447,4 +456,5 @@ fi
 const PROFILE: &str = "dist";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const MUSL: &str = "x86_64-unknown-linux-musl";
+/// Target of the static program.
+pub(crate) const MUSL: &str = "x86_64-unknown-linux-musl";

@@ -8,6 +8,7 @@
 mod scenes;
 
 use crate::args;
+use crate::dist;
 use crate::linux_guest::LinuxGuest;
 use crate::linux_guest::initramfs::Initramfs;
 use crate::linux_guest::kernel;
@@ -29,14 +30,49 @@ pub(crate) const NEEDS: &[Need] = &[Need::Qemu("x86_64"), Need::LinuxKernel];
 /// Longest time of a scene: a boot, and some twenty runs on emulated processors.
 const SCENE_TIME: Duration = Duration::from_secs(240);
 
-const USAGE: &str = "cargo xtask hardware [--profile P] [SCENE...]";
+/// Further requirements of the static program.
+const STATIC_NEEDS: &[Need] = &[Need::Target(dist::MUSL), Need::Musl];
+
+const USAGE: &str = "cargo xtask hardware [--static] [--profile P] [SCENE...]";
+
+/// The launcher that is tried.
+#[derive(Debug, PartialEq, Eq)]
+struct Launcher {
+    /// Profile of cargo.
+    profile: String,
+    /// It needs no library of the system.
+    is_static: bool,
+}
+
+impl Default for Launcher {
+    fn default() -> Self {
+        Self { profile: "release".into(), is_static: false }
+    }
+}
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let (mut profile, mut names) = ("release".to_owned(), Vec::new());
+    let (launcher, scenes) = read(arguments)?;
+    let needs = if launcher.is_static { STATIC_NEEDS } else { &[] };
+    let needs = || NEEDS.iter().chain(needs).copied();
+    let machine = Machine::prepare(needs());
+    let total = match needs().find_map(|need| machine.lack(need)) {
+        Some(why) => {
+            println!("not run: {why}");
+            machine::verdict_on_lack(machine::in_ci())
+        }
+        None => play(&scenes, &launcher)?,
+    };
+    println!("{total}");
+    Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn read(arguments: &[String]) -> Result<(Launcher, Vec<&'static Scene>), String> {
+    let (mut launcher, mut names) = (Launcher::default(), Vec::new());
     args::read(arguments, USAGE, |parser| {
         while let Some(arg) = parser.next()? {
             match arg {
-                Long("profile") => profile = parser.value()?.string()?,
+                Long("static") => launcher.is_static = true,
+                Long("profile") => launcher.profile = parser.value()?.string()?,
                 Value(name) => names.push(name.string()?),
                 other => return Err(other.unexpected()),
             }
@@ -48,28 +84,23 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
         return Err(format!("no scene {unknown:?}, but: {}", known.join(", ")));
     }
     let is_meant = |scene: &&Scene| names.is_empty() || names.iter().any(|name| name == scene.name);
-    let machine = Machine::prepare(NEEDS.iter().copied());
-    let total = match NEEDS.iter().find_map(|need| machine.lack(*need)) {
-        Some(why) => {
-            println!("not run: {why}");
-            machine::verdict_on_lack(machine::in_ci())
-        }
-        None => play(SCENES.iter().filter(is_meant), &profile)?,
-    };
-    println!("{total}");
-    Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok((launcher, SCENES.iter().filter(is_meant).collect()))
 }
 
 /// The step of the tests: all scenes, with the program that other steps have built.
 pub(crate) fn check(_: &Machine) -> Tally {
-    tally_of(play(SCENES.iter(), "release"))
+    tally_of(play(&SCENES.iter().collect::<Vec<_>>(), &Launcher::default()))
 }
 
-fn play<'a>(scenes: impl Iterator<Item = &'a Scene>, profile: &str) -> Result<Tally, String> {
+fn play(scenes: &[&Scene], launcher: &Launcher) -> Result<Tally, String> {
     let directory = toolchain::target_directory().join("linux-guest");
     fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
     let kernel = kernel::find().ok_or("the kernel was removed")?;
-    let programs = [toolchain::build_host_as(profile)?, build_guest()?];
+    let host = match launcher.is_static {
+        true => dist::static_program(&launcher.profile, &directory)?,
+        false => toolchain::build_host_as(&launcher.profile)?,
+    };
+    let programs = [host, build_guest()?];
     let mut total = Tally::default();
     for scene in scenes {
         let start = Instant::now();
@@ -77,7 +108,8 @@ fn play<'a>(scenes: impl Iterator<Item = &'a Scene>, profile: &str) -> Result<Ta
         fs::write(&initramfs, image(scene, &programs)?).map_err(|error| error.to_string())?;
         let log = directory.join(format!("{}.log", scene.name));
         let name = scene.name;
-        let guest = LinuxGuest { name, kernel: &kernel, initramfs: &initramfs, machine: &scene.machine() };
+        let guest =
+            LinuxGuest { name, kernel: &kernel, initramfs: &initramfs, machine: &scene.machine() };
         let findings = match guest.run(&log, start + SCENE_TIME) {
             Ok(lines) => scene.findings(&lines),
             Err(why) => vec![why],
@@ -113,3 +145,20 @@ fn build_guest() -> Result<PathBuf, String> {
 }
 
 const GUEST: &str = "node-guest";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launcher_and_scenes_are_read() {
+        let read =
+            |line: &str| read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let (launcher, scenes) = read("").unwrap();
+        assert_eq!((launcher, scenes.len()), (Launcher::default(), SCENES.len()));
+        let (launcher, scenes) = read("memory --static --profile dev").unwrap();
+        assert_eq!(launcher, Launcher { profile: "dev".into(), is_static: true });
+        assert_eq!(scenes.iter().map(|scene| scene.name).collect::<Vec<_>>(), ["memory"]);
+        assert!(read("typo").is_err_and(|why| why.contains("typo") && why.contains("sockets")));
+    }
+}

@@ -41,7 +41,8 @@ impl LinuxGuest<'_> {
 /// KVM where it can be used. Inside of a virtual machine its guests are left to a second level of
 /// virtualization, which may open and then not run them: there QEMU translates their instructions.
 fn accelerator() -> &'static str {
-    let is_guest = fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| has_flag(&text, "hypervisor"));
+    let is_guest =
+        fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| has_flag(&text, "hypervisor"));
     let is_usable = || fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
     if !is_guest && is_usable() { "kvm" } else { "tcg,thread=multi" }
 }
@@ -61,7 +62,8 @@ const COMMON: &str =
 
 /// A panic restarts the machine, which ends QEMU. Without huge pages each page has the place that the policy of its
 /// process says, and without balancing it keeps that place.
-const KERNEL_WORDS: &str = "console=ttyS0 quiet panic=-1 transparent_hugepage=never numa_balancing=disable";
+const KERNEL_WORDS: &str =
+    "console=ttyS0 quiet panic=-1 transparent_hugepage=never numa_balancing=disable";
 
 #[cfg(test)]
 mod tests {

@@ -31,6 +31,8 @@ pub(crate) enum Need {
     BigEndian,
     /// lwIP, a TCP stack of boards, as a library of this machine.
     Lwip,
+    /// A small C library, for static programs.
+    Musl,
     /// Valgrind, which counts instructions.
     Valgrind,
     /// A compiler for this target.
@@ -152,6 +154,7 @@ pub(crate) fn packages(need: Need) -> &'static [&'static str] {
         Need::Cmake => &["cmake"],
         Need::BigEndian => &["gcc-s390x-linux-gnu", "libc6-dev-s390x-cross", "qemu-user"],
         Need::Lwip => &["liblwip-dev", "pkg-config"],
+        Need::Musl => &["musl-tools"],
         Need::Valgrind => &["valgrind"],
         Need::Target(_) => toolchain::PACKAGES,
         Need::Qemu("aarch64" | "arm") => &["qemu-system-arm"],
@@ -219,6 +222,7 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
             let found = version.map(|version| format!("lwIP {}", version.trim()));
             found.map_err(|_| lack_of("lwIP"))
         }
+        Need::Musl => program("musl-gcc"),
         Need::Valgrind => program("valgrind"),
         Need::Npm => program("npm"),
         Need::Chromium => chromium().map_or_else(|| program("chromium"), |path| Ok(path.into())),

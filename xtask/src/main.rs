@@ -114,7 +114,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   pmix-tools compare PMIx tools with this launcher and with prterun [--write]
   package    check licences, sources and versions of dependencies, and assemble the crates [--verify]
   dist       build archives and packages of a release, and try them [--static] [--portable] [--untried]
-  hardware   place ranks on machines with sockets and memory domains under QEMU [--profile P] [SCENE...]
+  hardware   place ranks on machines with sockets and memory domains under QEMU: [--static] [SCENE...]
   book       build the book of docs, with the playground and rustdoc, and check its links [--archive FILE]
   playground build and serve the page on which jobs are played [--port N] [--build-only DIR] [--bench]
   help       print this page

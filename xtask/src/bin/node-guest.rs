@@ -83,7 +83,10 @@ fn step(words: &[&str]) -> io::Result<()> {
                 }
             }
             let code = output.status.code();
-            println!("{label}= {}", code.map_or_else(|| "signal".to_owned(), |code| code.to_string()));
+            println!(
+                "{label}= {}",
+                code.map_or_else(|| "signal".to_owned(), |code| code.to_string())
+            );
             Ok(())
         }
         _ => Err(io::Error::other("no such step")),
@@ -157,7 +160,10 @@ mod tests {
                     7f00 prefer (many):0-1 anon=300 dirty=300 N0=200 N2=100 kernelpagesize_kB=4\n\
                     8f00 default stack anon=2 N0=2 kernelpagesize_kB=4\n";
         let found = mapping(maps, 0x7f80).unwrap();
-        assert_eq!((found.policy.as_str(), found.pages.as_str()), ("prefer (many):0-1", "0=67% 2=33%"));
+        assert_eq!(
+            (found.policy.as_str(), found.pages.as_str()),
+            ("prefer (many):0-1", "0=67% 2=33%")
+        );
         assert!(mapping(maps, 0x10).is_none());
         assert!(mapping(maps, 0x1000).is_none());
     }

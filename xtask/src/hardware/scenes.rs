@@ -53,7 +53,8 @@ impl Scene {
             add("-numa", format!("node,nodeid={number},{place},memdev=m{number}"));
         }
         for (number, domain) in self.domains.iter().enumerate() {
-            for near in (0..self.domains.len()).filter(|at| self.domains[*at].processors.is_some()) {
+            for near in (0..self.domains.len()).filter(|at| self.domains[*at].processors.is_some())
+            {
                 let is_near = domain.near == near;
                 let (latency, share) = if is_near { (10, 1) } else { (20, 2) };
                 let pair = format!("hmat-lb,initiator={near},target={number},hierarchy=memory");
@@ -85,13 +86,16 @@ impl Scene {
             let Step::Run { command, code, expected } = step else { continue };
             let behind = |mark: &str| {
                 let label = format!("{number}{mark} ");
-                console.iter().filter_map(move |line| Some(line.trim_end().strip_prefix(&label)?.to_owned()))
+                console
+                    .iter()
+                    .filter_map(move |line| Some(line.trim_end().strip_prefix(&label)?.to_owned()))
             };
             let printed: Vec<String> = behind("|").collect();
             let ended = behind("=").next();
             if ended != Some(code.to_string()) {
                 let ended = ended.as_deref().unwrap_or("not at all");
-                findings.push(format!("{command}: ends with {ended}, expected {code}: {printed:#?}"));
+                findings
+                    .push(format!("{command}: ends with {ended}, expected {code}: {printed:#?}"));
             } else if let Some(why) = expected.lacks(&printed) {
                 findings.push(format!("{command}: {why}"));
             }
@@ -111,7 +115,8 @@ impl Expected {
             }
             Self::Among(lines) => {
                 let mut rest = printed.iter().map(|line| line.trim());
-                let missing = lines.iter().find(|line| !rest.any(|printed| printed.contains(**line)))?;
+                let missing =
+                    lines.iter().find(|line| !rest.any(|printed| printed.contains(**line)))?;
                 Some(format!("prints {printed:#?}, expected there {missing:?}"))
             }
         }
@@ -141,40 +146,147 @@ const fn fails(command: &'static str, code: i32, report: &'static [&'static str]
     Step::Run { command, code, expected: Expected::Among(report) }
 }
 
+/// Each rank has a socket, and the memory near it.
+const TWO_HALVES: &[&str] = &[
+    "rank 0: processors 0-3, domains 0-1, policy default, pages 0=100%",
+    "rank 1: processors 4-7, domains 0-1, policy default, pages 1=100%",
+];
+
 pub(super) const SCENES: &[Scene] = &[
     Scene {
         name: "sockets",
         about: "two sockets with a memory domain each, and two threads on each of four cores",
         domains: &[socket(0, "0-3"), socket(1, "4-7")],
         steps: &[
-            shows("pmi-host topology", &[]),
-            run("pmi-host run -n 4 rank", &[]),
-            run("pmi-host run -n 4 --bind-to core rank", &[]),
-            run("pmi-host run -n 4 --bind-to numa rank", &[]),
-            run("pmi-host run -n 2 --bind-to socket rank", &[]),
-            run("pmi-host run -n 2 --bind-to l3cache rank", &[]),
-            run("pmi-host run -n 4 --map-by auto rank", &[]),
-            run("pmi-host run -n 2 --map-by auto --threads-per-rank 2 rank", &[]),
-            run("pmi-host run -n 2 --bind-to core --threads-per-rank 2 rank", &[]),
-            run("pmi-host run -n 4 --bind-to core --mem-bind local rank", &[]),
-            run("pmi-host run -n 4 --bind-to core --mem-bind preferred rank", &[]),
-            run("pmi-host run -n 2 --bind-to socket --mem-bind interleave rank", &[]),
-            run("pmi-host run -n 2 --mem-bind interleave rank", &[]),
-            run("pmi-host run -n 2 --bind-to socket --mem-bind list:1,0 rank", &[]),
-            fails("pmi-host run -n 1 --mem-bind list:2 rank", 2, &[]),
+            shows(
+                "pmi-host topology",
+                &[
+                    "Package L#0",
+                    "NUMANode L#0 (P#0",
+                    "L3 L#0",
+                    "Core L#0",
+                    "PU L#0 (P#0)",
+                    "PU L#1 (P#1)",
+                    "Core L#1",
+                    "Package L#1",
+                    "NUMANode L#1 (P#1",
+                    "L3 L#1",
+                    "Core L#3",
+                    "PU L#6 (P#6)",
+                    "PU L#7 (P#7)",
+                ],
+            ),
+            shows(
+                "pmi-host run -n 1 rank",
+                &["rank 0: processors 0-7, domains 0-1, policy default,"],
+            ),
+            run(
+                "pmi-host run -n 4 --bind-to core rank",
+                &[
+                    "rank 0: processors 0-1, domains 0-1, policy default, pages 0=100%",
+                    "rank 1: processors 2-3, domains 0-1, policy default, pages 0=100%",
+                    "rank 2: processors 4-5, domains 0-1, policy default, pages 1=100%",
+                    "rank 3: processors 6-7, domains 0-1, policy default, pages 1=100%",
+                ],
+            ),
+            run(
+                "pmi-host run -n 3 --bind-to numa rank",
+                &[
+                    "rank 0: processors 0-3, domains 0-1, policy default, pages 0=100%",
+                    "rank 1: processors 4-7, domains 0-1, policy default, pages 1=100%",
+                    "rank 2: processors 0-3, domains 0-1, policy default, pages 0=100%",
+                ],
+            ),
+            run("pmi-host run -n 2 --bind-to socket rank", TWO_HALVES),
+            run("pmi-host run -n 2 --bind-to l3cache rank", TWO_HALVES),
+            run(
+                "pmi-host run -n 4 --map-by auto rank",
+                &[
+                    "rank 0: processors 0, domains 0-1, policy default, pages 0=100%, OMP_NUM_THREADS=1, OMP_PLACES={0}",
+                    "rank 1: processors 2, domains 0-1, policy default, pages 0=100%, OMP_NUM_THREADS=1, OMP_PLACES={2}",
+                    "rank 2: processors 4, domains 0-1, policy default, pages 1=100%, OMP_NUM_THREADS=1, OMP_PLACES={4}",
+                    "rank 3: processors 6, domains 0-1, policy default, pages 1=100%, OMP_NUM_THREADS=1, OMP_PLACES={6}",
+                ],
+            ),
+            run(
+                "pmi-host run -n 2 --bind-to core --threads-per-rank 2 rank",
+                &[
+                    "rank 0: processors 0-3, domains 0-1, policy default, pages 0=100%, OMP_NUM_THREADS=2, \
+                     OMP_PLACES={0,1},{2,3}",
+                    "rank 1: processors 4-7, domains 0-1, policy default, pages 1=100%, OMP_NUM_THREADS=2, \
+                     OMP_PLACES={4,5},{6,7}",
+                ],
+            ),
+            run(
+                "pmi-host run -n 2 --bind-to socket --mem-bind local rank",
+                &[
+                    "rank 0: processors 0-3, domains 0-1, policy bind:0, pages 0=100%",
+                    "rank 1: processors 4-7, domains 0-1, policy bind:1, pages 1=100%",
+                ],
+            ),
+            run(
+                "pmi-host run -n 2 --bind-to socket --mem-bind preferred rank",
+                &[
+                    "rank 0: processors 0-3, domains 0-1, policy prefer (many):0, pages 0=100%",
+                    "rank 1: processors 4-7, domains 0-1, policy prefer (many):1, pages 1=100%",
+                ],
+            ),
+            run(
+                "pmi-host run -n 1 --mem-bind interleave rank",
+                &["rank 0: processors 0-7, domains 0-1, policy interleave:0-1, pages 0=50% 1=50%"],
+            ),
+            // The memory of the other socket: that of its processors would come by itself.
+            run(
+                "pmi-host run -n 2 --bind-to socket --mem-bind list:1,0 rank",
+                &[
+                    "rank 0: processors 0-3, domains 0-1, policy bind:1, pages 1=100%",
+                    "rank 1: processors 4-7, domains 0-1, policy bind:0, pages 0=100%",
+                ],
+            ),
+            fails(
+                "pmi-host run -n 1 --mem-bind list:2 rank",
+                2,
+                &["has memory domains 0-1 for ranks"],
+            ),
             Step::Write("/sys/devices/system/cpu/cpu5/online", "0"),
-            shows("pmi-host topology", &[]),
-            run("pmi-host run -n 4 --bind-to core rank", &[]),
+            run(
+                "pmi-host run -n 4 --bind-to core rank",
+                &[
+                    "rank 0: processors 0-1, domains 0-1, policy default, pages 0=100%",
+                    "rank 1: processors 2-3, domains 0-1, policy default, pages 0=100%",
+                    "rank 2: processors 4, domains 0-1, policy default, pages 1=100%",
+                    "rank 3: processors 6-7, domains 0-1, policy default, pages 1=100%",
+                ],
+            ),
+            fails("pmi-host run -n 1 --bind-to user:5 rank", 2, &["5"]),
             Step::Write("/sys/devices/system/cpu/cpu5/online", "1"),
             Step::Write("/sys/fs/cgroup/cgroup.subtree_control", "+cpuset"),
             Step::Mkdir("/sys/fs/cgroup/part"),
             Step::Write("/sys/fs/cgroup/part/cpuset.cpus", "4,6"),
             Step::Write("/sys/fs/cgroup/part/cpuset.mems", "1"),
             Step::Write("/sys/fs/cgroup/part/cgroup.procs", "0"),
-            shows("pmi-host topology", &[]),
-            run("pmi-host run -n 2 --map-by auto --mem-bind local rank", &[]),
-            run("pmi-host run -n 2 --bind-to core rank", &[]),
-            fails("pmi-host run -n 1 --mem-bind list:0 rank", 2, &[]),
+            shows(
+                "pmi-host topology",
+                &[
+                    "NUMANode L#0 (P#1",
+                    "PU L#0 (P#4)",
+                    "PU L#1 (P#6)",
+                    "processors 0-3,5,7 are left out by the control group",
+                    "memory domain 0 is left out by the control group",
+                ],
+            ),
+            run(
+                "pmi-host run -n 2 --map-by auto --mem-bind local rank",
+                &[
+                    "rank 0: processors 4, domains 1, policy bind:1, pages 1=100%, OMP_NUM_THREADS=1, OMP_PLACES={4}",
+                    "rank 1: processors 6, domains 1, policy bind:1, pages 1=100%, OMP_NUM_THREADS=1, OMP_PLACES={6}",
+                ],
+            ),
+            fails(
+                "pmi-host run -n 1 --mem-bind list:0 rank",
+                2,
+                &["has memory domains 1 for ranks"],
+            ),
         ],
     },
     Scene {
@@ -188,11 +300,50 @@ pub(super) const SCENES: &[Scene] = &[
             Domain { processors: None, near: 0, bandwidth: 1000 },
         ],
         steps: &[
-            shows("pmi-host topology", &[]),
-            run("pmi-host run -n 2 --map-by auto rank", &[]),
-            run("pmi-host run -n 2 --bind-to socket --mem-bind local rank", &[]),
-            run("pmi-host run -n 2 --bind-to socket --mem-bind hbm rank", &[]),
-            run("pmi-host run -n 2 --mem-bind list:4,2+3 rank", &[]),
+            shows(
+                "pmi-host topology",
+                &[
+                    "Package L#0",
+                    "NUMANode L#0 (P#0",
+                    "NUMANode(HBM) L#1 (P#2",
+                    "NUMANode(Far) L#2 (P#4",
+                    "PU L#3 (P#3)",
+                    "Package L#1",
+                    "NUMANode L#3 (P#1",
+                    "NUMANode(HBM) L#4 (P#3",
+                    "PU L#7 (P#7)",
+                ],
+            ),
+            run(
+                "pmi-host run -n 2 --map-by auto rank",
+                &[
+                    "rank 0: processors 0,2, domains 0-4, policy default, pages 0=100%, OMP_NUM_THREADS=2, \
+                     OMP_PLACES={0},{2}",
+                    "rank 1: processors 4,6, domains 0-4, policy default, pages 1=100%, OMP_NUM_THREADS=2, \
+                     OMP_PLACES={4},{6}",
+                ],
+            ),
+            run(
+                "pmi-host run -n 2 --bind-to socket --mem-bind local rank",
+                &[
+                    "rank 0: processors 0-3, domains 0-4, policy bind:0, pages 0=100%",
+                    "rank 1: processors 4-7, domains 0-4, policy bind:1, pages 1=100%",
+                ],
+            ),
+            run(
+                "pmi-host run -n 2 --bind-to socket --mem-bind hbm rank",
+                &[
+                    "rank 0: processors 0-3, domains 0-4, policy bind:2, pages 2=100%",
+                    "rank 1: processors 4-7, domains 0-4, policy bind:3, pages 3=100%",
+                ],
+            ),
+            run(
+                "pmi-host run -n 2 --mem-bind list:4,3 rank",
+                &[
+                    "rank 0: processors 0-7, domains 0-4, policy bind:4, pages 4=100%",
+                    "rank 1: processors 0-7, domains 0-4, policy bind:3, pages 3=100%",
+                ],
+            ),
         ],
     },
 ];

@@ -79,8 +79,19 @@ impl Initramfs {
         let [major, minor] = metadata.device;
         let (owner, group, links, time, check) = (0, 0, 1, 0, 0);
         let fields = [
-            self.entries, metadata.mode, owner, group, links, time, size, 0, 0, major, minor,
-            name_size, check,
+            self.entries,
+            metadata.mode,
+            owner,
+            group,
+            links,
+            time,
+            size,
+            0,
+            0,
+            major,
+            minor,
+            name_size,
+            check,
         ];
         self.bytes.extend(b"070701");
         for field in fields {

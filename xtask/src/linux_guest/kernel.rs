@@ -92,7 +92,9 @@ mod tests {
     fn newest_kernel_is_that_with_the_highest_numbers() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(newest(directory.path()), None);
-        for name in ["vmlinuz-6.1.0-9-cloud-amd64", "vmlinuz-6.1.0-57-cloud-amd64", "config-9-amd64"] {
+        for name in
+            ["vmlinuz-6.1.0-9-cloud-amd64", "vmlinuz-6.1.0-57-cloud-amd64", "config-9-amd64"]
+        {
             fs::write(directory.path().join(name), "").unwrap();
         }
         let found = newest(directory.path()).unwrap();

@@ -11,7 +11,7 @@ use crate::args;
 use crate::dist;
 use crate::linux_guest::LinuxGuest;
 use crate::linux_guest::initramfs::Initramfs;
-use crate::linux_guest::kernel;
+use crate::linux_guest::kernel::{self, Kernel};
 use crate::machine::{self, Machine, Need};
 use crate::process;
 use crate::tally::Tally;
@@ -95,7 +95,7 @@ pub(crate) fn check(_: &Machine) -> Tally {
 fn play(scenes: &[&Scene], launcher: &Launcher) -> Result<Tally, String> {
     let directory = toolchain::target_directory().join("linux-guest");
     fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
-    let kernel = kernel::find().ok_or("the kernel was removed")?;
+    let kernel = Kernel::find().ok_or("the kernel was removed")?;
     let host = match launcher.is_static {
         true => dist::static_program(&launcher.profile, &directory)?,
         false => toolchain::build_host_as(&launcher.profile)?,
@@ -105,11 +105,16 @@ fn play(scenes: &[&Scene], launcher: &Launcher) -> Result<Tally, String> {
     for scene in scenes {
         let start = Instant::now();
         let initramfs = directory.join(format!("{}.cpio", scene.name));
-        fs::write(&initramfs, image(scene, &programs)?).map_err(|error| error.to_string())?;
+        fs::write(&initramfs, image(scene, &programs, &kernel)?)
+            .map_err(|error| error.to_string())?;
         let log = directory.join(format!("{}.log", scene.name));
         let name = scene.name;
-        let guest =
-            LinuxGuest { name, kernel: &kernel, initramfs: &initramfs, machine: &scene.machine() };
+        let guest = LinuxGuest {
+            name,
+            kernel: &kernel.image,
+            initramfs: &initramfs,
+            machine: &scene.machine(),
+        };
         let findings = match guest.run(&log, start + SCENE_TIME) {
             Ok(lines) => scene.findings(&lines),
             Err(why) => vec![why],
@@ -124,12 +129,15 @@ fn play(scenes: &[&Scene], launcher: &Launcher) -> Result<Tally, String> {
     Ok(total)
 }
 
-/// The file system of a guest: both programs, and the steps.
-fn image(scene: &Scene, [host, guest]: &[PathBuf; 2]) -> Result<Vec<u8>, String> {
+/// The file system of a guest: both programs, modules of the kernel, and the steps.
+fn image(scene: &Scene, [host, guest]: &[PathBuf; 2], kernel: &Kernel) -> Result<Vec<u8>, String> {
     let mut files = Initramfs::new();
     files.program("init", guest)?;
     files.program("bin/rank", guest)?;
     files.program("bin/pmi-host", host)?;
+    for module in kernel::NETWORK {
+        files.copy(&format!("modules/{module}"), &kernel.modules.join(module))?;
+    }
     files.file("scene", 0o644, scene.lines().as_bytes());
     Ok(files.finish())
 }

@@ -1,7 +1,7 @@
 //! Requirements of the steps, and their installation on a fresh Debian.
 
 use crate::big_endian;
-use crate::linux_guest::kernel;
+use crate::linux_guest::kernel::{self, Kernel};
 use crate::process;
 use crate::toolchain::{self, Facts};
 use crate::{mpi, tally::Tally};
@@ -200,8 +200,8 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
             Err(why) => Err(Lack { why, packages: packages(need) }),
         },
         Need::Qemu(arch) => program(&format!("qemu-system-{arch}")),
-        Need::LinuxKernel => match kernel::find() {
-            Some(path) => Ok(path.display().to_string()),
+        Need::LinuxKernel => match Kernel::find() {
+            Some(kernel) => Ok(kernel.image.display().to_string()),
             None => {
                 let why = format!("the kernel of Debian's package {}", kernel::PACKAGE);
                 Err(Lack { why, packages: packages(need) })

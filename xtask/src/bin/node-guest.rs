@@ -16,7 +16,7 @@
 
 use rustix::fs::CWD;
 use rustix::mount::{MountFlags, mount};
-use rustix::system::{RebootCommand, reboot, sethostname};
+use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
 use std::env;
 use std::fs;
 use std::hint::black_box;
@@ -70,9 +70,10 @@ fn play(scene: impl AsRef<Path>) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes one step: `mkdir PATH`, `write PATH TEXT`, or `run LABEL PROGRAM WORD...`.
+/// Takes one step: `load MODULE`, `mkdir PATH`, `write PATH TEXT`, or `run LABEL PROGRAM WORD...`.
 fn step(words: &[&str]) -> io::Result<()> {
     match words {
+        ["load", module] => Ok(finit_module(fs::File::open(module)?, c"", 0)?),
         ["mkdir", path] => fs::create_dir(path),
         ["write", path, text] => fs::write(path, text),
         ["run", label, program, words @ ..] => {

@@ -1,5 +1,7 @@
 //! The machines, what happens on them, and what has to come of it.
 
+use crate::linux_guest::kernel;
+
 /// A machine, and what happens on it.
 pub(super) struct Scene {
     pub(super) name: &'static str,
@@ -21,6 +23,8 @@ struct Domain {
 
 /// A step of a scene.
 enum Step {
+    /// Loads a driver of network cards.
+    LoadNetwork,
     /// Makes a directory, as of a control group.
     Mkdir(&'static str),
     /// Writes a text to a file of the system.
@@ -38,10 +42,12 @@ enum Expected {
 }
 
 impl Scene {
-    /// Options of QEMU: two sockets of two cores of two hardware threads, and the memory domains.
+    /// Options of QEMU: two sockets of two cores of two hardware threads, the memory domains, and devices near the
+    /// second one.
     pub(super) fn machine(&self) -> Vec<String> {
         let mut options: Vec<String> =
             ["-M", "q35,hmat=on", "-smp", "8,sockets=2,cores=2,threads=2"].map(String::from).into();
+        options.extend(DEVICES.split(' ').map(String::from));
         options.extend(["-m".to_owned(), format!("{}M", SIZE_MIB * self.domains.len())]);
         let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
         for (number, domain) in self.domains.iter().enumerate() {
@@ -69,6 +75,9 @@ impl Scene {
     /// The steps, as process 1 reads them. The label of a command is its number.
     pub(super) fn lines(&self) -> String {
         let line = |(number, step): (usize, &Step)| match step {
+            Step::LoadNetwork => {
+                kernel::NETWORK.iter().map(|module| format!("load\t/modules/{module}\n")).collect()
+            }
             Step::Mkdir(path) => format!("mkdir\t{path}\n"),
             Step::Write(path, text) => format!("write\t{path}\t{text}\n"),
             Step::Run { command, .. } => {
@@ -81,7 +90,9 @@ impl Scene {
 
     /// What is otherwise than expected on the console.
     pub(super) fn findings(&self, console: &[String]) -> Vec<String> {
-        let mut findings = Vec::new();
+        // A step that process 1 could not take; those behind it are missing.
+        let failed = console.iter().filter(|line| line.starts_with("process 1: "));
+        let mut findings: Vec<String> = failed.cloned().collect();
         for (number, step) in self.steps.iter().enumerate() {
             let Step::Run { command, code, expected } = step else { continue };
             let behind = |mark: &str| {
@@ -122,6 +133,12 @@ impl Expected {
         }
     }
 }
+
+/// A bridge near the second memory domain, and below it a disk and a network card.
+const DEVICES: &str = "-device pxb-pcie,id=bridge,bus_nr=64,numa_node=1 \
+    -device pcie-root-port,id=slot1,bus=bridge,chassis=1 -device pcie-root-port,id=slot2,bus=bridge,chassis=2 \
+    -blockdev null-co,node-name=disk,size=1048576 -device nvme,drive=disk,serial=1,bus=slot1 \
+    -netdev hubport,id=net,hubid=0 -device virtio-net-pci,netdev=net,bus=slot2";
 
 /// Memory of a domain.
 const SIZE_MIB: usize = 512;
@@ -258,7 +275,11 @@ pub(super) const SCENES: &[Scene] = &[
                     "rank 3: processors 6-7, domains 0-1, policy default, pages 1=100%",
                 ],
             ),
-            fails("pmi-host run -n 1 --bind-to user:5 rank", 2, &["5"]),
+            fails(
+                "pmi-host run -n 1 --bind-to user:5 rank",
+                2,
+                &["processor 5 is not one of those that may be used here (0-4,6-7)"],
+            ),
             Step::Write("/sys/devices/system/cpu/cpu5/online", "1"),
             Step::Write("/sys/fs/cgroup/cgroup.subtree_control", "+cpuset"),
             Step::Mkdir("/sys/fs/cgroup/part"),
@@ -291,7 +312,7 @@ pub(super) const SCENES: &[Scene] = &[
     },
     Scene {
         name: "memory",
-        about: "memory without processors: fast at each socket, and farther at the first",
+        about: "memory without processors, fast at each socket and farther at the first, and a network card",
         domains: &[
             socket(0, "0-3"),
             socket(1, "4-7"),
@@ -300,6 +321,7 @@ pub(super) const SCENES: &[Scene] = &[
             Domain { processors: None, near: 0, bandwidth: 1000 },
         ],
         steps: &[
+            Step::LoadNetwork,
             shows(
                 "pmi-host topology",
                 &[
@@ -312,6 +334,19 @@ pub(super) const SCENES: &[Scene] = &[
                     "NUMANode L#3 (P#1",
                     "NUMANode(HBM) L#4 (P#3",
                     "PU L#7 (P#7)",
+                    "HostBridge",
+                    "(NVMExp)",
+                    "Block \"nvme0n1\"",
+                    "(Ethernet)",
+                    "Net \"eth0\"",
+                ],
+            ),
+            // The one card is near the second socket.
+            run(
+                "pmi-host run -n 2 --map-by nic rank",
+                &[
+                    "rank 0: processors 4-7, domains 0-4, policy default, pages 1=100%",
+                    "rank 1: processors 4-7, domains 0-4, policy default, pages 1=100%",
                 ],
             ),
             run(
@@ -347,3 +382,65 @@ pub(super) const SCENES: &[Scene] = &[
         ],
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCENE: Scene = Scene {
+        name: "test",
+        about: "a rank and a refusal",
+        domains: &[socket(0, "0-7")],
+        steps: &[
+            Step::Write("/file", "a text"),
+            run("pmi-host run -n 2 rank", &["rank 0: pages 0=100%", "rank 1: pages 1=100%"]),
+            fails("pmi-host run --mem-bind list:9 rank", 2, &["has domains 0"]),
+        ],
+    };
+
+    /// The number of findings in a console, without line breaks of its serial port.
+    fn findings(lines: &[&str]) -> usize {
+        SCENE.findings(&lines.iter().map(|line| format!("{line}\r")).collect::<Vec<_>>()).len()
+    }
+
+    #[test]
+    fn lines_of_ranks_are_expected_in_any_order_and_no_others() {
+        let [first, second] = ["1| rank 0: pages 0=100%", "1| rank 1: pages 1=100%"];
+        let refusal = ["2| pmi-host: host guest has domains 0 for ranks", "2= 2"];
+        let console = |ranks: &[&str]| findings(&[ranks, &["1= 0"], &refusal].concat());
+        assert_eq!(console(&[first, second]), 0);
+        assert_eq!(console(&[second, first]), 0);
+        assert_eq!(console(&[first, "1| rank 1: pages 0=100%"]), 1, "another domain");
+        assert_eq!(console(&[first]), 1);
+        assert_eq!(console(&[first, second, "1| pmi-host: a hint"]), 1);
+    }
+
+    #[test]
+    fn codes_reports_and_failed_steps_are_findings() {
+        let ranks = ["1| rank 0: pages 0=100%", "1| rank 1: pages 1=100%"];
+        let console = |rest: &[&str]| findings(&[&ranks, rest].concat());
+        assert_eq!(console(&["1= 0", "2| host guest has domains 0", "2= 2"]), 0);
+        assert_eq!(console(&["1= 1", "2| host guest has domains 0", "2= 2"]), 1);
+        assert_eq!(console(&["1= 0", "2| host guest has domains 0", "2= 0"]), 1);
+        assert_eq!(console(&["1= 0", "2| another report", "2= 2"]), 1);
+        assert_eq!(console(&["1= 0", "process 1: mkdir /a: File exists"]), 2, "and no second step");
+        assert_eq!(findings(&[]), 2);
+    }
+
+    #[test]
+    fn steps_are_lines_of_words() {
+        let lines = SCENE.lines();
+        let mut lines = lines.lines();
+        assert_eq!(lines.next(), Some("write\t/file\ta text"));
+        assert_eq!(lines.next(), Some("run\t1\tpmi-host\trun\t-n\t2\trank"));
+    }
+
+    #[test]
+    fn ranks_of_scenes_are_expected_in_order() {
+        for step in SCENES.iter().flat_map(|scene| scene.steps) {
+            if let Step::Run { command, expected: Expected::All(lines), .. } = step {
+                assert!(!lines.is_empty() && lines.is_sorted(), "{command}");
+            }
+        }
+    }
+}

@@ -41,6 +41,17 @@ impl Initramfs {
         self.entry(path, &Metadata { mode, device: [0, 0] }, contents);
     }
 
+    /// Adds the contents of a file of this machine.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub(crate) fn copy(&mut self, path: &str, file: &Path) -> Result<(), String> {
+        let contents = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        self.file(path, 0o755, &contents);
+        Ok(())
+    }
+
     /// Adds a program without its symbols, and the libraries that it needs.
     ///
     /// # Errors
@@ -50,11 +61,11 @@ impl Initramfs {
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
         let stripped = directory.path().join("program");
         process::output(process::command("strip").arg("-o").arg(&stripped).arg(program))?;
-        self.file(path, 0o755, &read(&stripped)?);
+        self.copy(path, &stripped)?;
         for library in dist::libraries(program) {
             let path = library.trim_start_matches('/');
             if self.paths.insert(path.to_owned()) {
-                self.file(path, 0o755, &read(Path::new(&library))?);
+                self.copy(path, Path::new(&library))?;
             }
         }
         Ok(())
@@ -108,10 +119,6 @@ impl Initramfs {
     fn pad(&mut self) {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

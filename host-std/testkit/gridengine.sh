@@ -44,6 +44,7 @@ create_cell() {
     rm -r "$shipped"
     mount -t tmpfs -o mode=755 spool "$spool"
     mkdir "$spool/qmaster" "$spool/qmaster/job_scripts" "$spool/spooldb" "$spool/execd"
+    mkdir "$spool/tmp"
     echo ge0 >"$SGE_ROOT/$SGE_CELL/common/act_qmaster"
     chown -R sgeadmin:sgeadmin "$spool" "$SGE_ROOT/$SGE_CELL"
     su -s /bin/sh sgeadmin -c "'$scripts/init_cluster' '$SGE_ROOT' '$SGE_CELL' '$spool/spooldb' sgeadmin" \
@@ -89,7 +90,10 @@ start() {
     su -s /bin/sh sgeadmin -c "qconf -ah '$names'; qconf -as 'ge0,$names'" >"$directory/admit.log" 2>&1 ||
         fail "the hosts cannot be admitted"
     for host in $(seq "$count"); do
-        ip netns exec "ge$host" unshare --uts sh -c "hostname ge$host; exec sge_execd" \
+        # Each host has directories of jobs of its own: in common ones, the end of a task on one host would
+        # remove that of all.
+        ip netns exec "ge$host" unshare --uts --mount sh -ec "hostname ge$host
+            mount -t tmpfs -o mode=1777 tmp $spool/tmp; exec sge_execd" \
             >"$directory/host$host.log" 2>&1 || fail "the daemon of ge$host does not start"
     done
     await has_hosts
@@ -117,7 +121,8 @@ END
         qconf -Mhgrp "$directory/group"
         EDITOR=true qconf -aq all.q
         qconf -sq all.q | sed "s/^hostlist.*/hostlist @allhosts/; s/^slots .*/slots $slots/
-            s/^load_thresholds.*/load_thresholds NONE/; s/^pe_list.*/pe_list mpi/" >"$directory/queue"
+            s/^load_thresholds.*/load_thresholds NONE/; s/^pe_list.*/pe_list mpi/
+            s|^tmpdir .*|tmpdir $spool/tmp|" >"$directory/queue"
         qconf -Mq "$directory/queue"
     } >>"$directory/queue.log" 2>&1 || fail "no queue"
 }

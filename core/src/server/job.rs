@@ -446,6 +446,7 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
     }
 
     /// True if the run has clients of its own, which events and new groups concern.
+    #[cfg(feature = "pmix")]
     pub(super) const fn is_served_by_head(&self) -> bool {
         parts::NODES && matches!(self.hand_up, HandUp::All | HandUp::Shared)
     }

@@ -9,7 +9,7 @@ use super::super::key::LinkKey;
 use super::super::record::CONTENT_MAX;
 use super::super::starter::StarterCommand;
 use super::super::starter::pool::{StarterEnd, StarterPool};
-use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, NodeLink, NodeSide};
+use super::{JOIN_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, NodeLink, NodeSide};
 use pmi_host_os::clock;
 use pmi_host_os::descriptors::DescriptorLimit;
 use pmi_host_os::poller::{Poller, Token};
@@ -84,7 +84,7 @@ pub(super) fn request(network: &mut Network, poller: &Poller) -> io::Result<()> 
     // Without this connection, its nodes do not join, and the head reports them.
     let connected = key.map(|key| side.route.connect(key, network.timeout));
     let Some(Ok(edge)) = connected else { return Ok(()) };
-    let number = network.add(edge, LinkState::Requesting, Some(HANDSHAKE_WITHIN));
+    let number = network.add(edge, LinkState::Requesting, Some(JOIN_WITHIN));
     network.watch(number, poller)
 }
 

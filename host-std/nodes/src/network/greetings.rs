@@ -6,7 +6,7 @@ use super::super::greeting::{NodeGreeting, NodeHello, NodePlace, ancestors};
 use super::super::handshake::KeyId;
 use super::super::settings::paused_after;
 use super::keyring::is_of_node;
-use super::{HANDSHAKE_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, delegation};
+use super::{JOIN_WITHIN, LinkState, Network, NetworkEvent, NetworkSide, delegation};
 use pmi_core::time::Duration;
 use pmi_host_os::host_name;
 use pmi_host_os::listen::Listener;
@@ -30,7 +30,7 @@ impl Network {
             let Some(key) = self.keys.to_join() else { return Ok(()) };
             match side.route.connect(key, self.timeout) {
                 Ok(edge) => {
-                    let number = self.add(edge, LinkState::Joining, Some(HANDSHAKE_WITHIN));
+                    let number = self.add(edge, LinkState::Joining, Some(JOIN_WITHIN));
                     return self.watch(number, poller);
                 }
                 Err(error) => side.failures.push(format!("{}: {error}", side.route.name())),

@@ -277,7 +277,7 @@ impl Network {
         }
         // A connection that is closed already is no fault of this side.
         let Ok(edge) = Edge::accepted(stream, from, self.keys.plain()) else { return Ok(()) };
-        let number = self.add(edge, LinkState::Accepted, Some(HANDSHAKE_WITHIN));
+        let number = self.add(edge, LinkState::Accepted, Some(JOIN_WITHIN));
         self.links.pending.insert(number, source, None);
         self.watch(number, poller)
     }
@@ -660,8 +660,7 @@ impl Network {
 /// Least time between two looks at the hosts of other nodes, which take a system call for each.
 const HOSTS_AGAIN: Duration = Duration::from_millis(100);
 
-/// Longest time from a connection to the end of its handshake and the first message.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
-
-/// Time without a sign of life of the head before a node server knows the setting of the run.
+/// Longest time from a connection to the end of its handshake and the first message, and without a sign of
+/// life of the head before a node server knows the setting of the run. TCP sends what a bad wire has lost
+/// three times in a row after 7 s at first.
 const JOIN_WITHIN: Duration = Duration::from_secs(20);

@@ -108,7 +108,10 @@ impl NodePlaces {
             let binding = Binding::resolve(placement, request.ranks)?.map(Arc::new);
             return Ok(Self { binding, places: None });
         }
-        Arc::new(PlacedNode::read(placement.clone(), request)?).place(request.ranks)
+        let node = Arc::new(PlacedNode::read(placement.clone(), request)?);
+        let placed = node.place(request.ranks)?;
+        placed.places.iter().try_for_each(|places| places.check_variables(request.variable))?;
+        Ok(placed)
     }
 
     /// Checks that this machine has the processors and the memory of the ranks.
@@ -159,8 +162,7 @@ impl Places {
         self.memory.get(index(local_rank))?.as_ref()
     }
 
-    /// Variables by which libraries of a rank know its devices and threads; `variable` tells the others of the
-    /// rank.
+    /// Variables by which libraries of a rank know its devices and threads; `variable` tells its others.
     pub(crate) fn variables(
         &self,
         local_rank: u32,
@@ -174,6 +176,23 @@ impl Places {
         let place = self.of(local_rank);
         let of = |place| masks::variables(&self.node.hardware, place, expose, variable);
         place.map(of).unwrap_or_default()
+    }
+
+    /// Checks that variables of the user name GPUs that ranks see.
+    fn check_variables(&self, variable: VariableOf<'_>) -> Result<(), String> {
+        for rank in (0..).take(self.ranks.len()) {
+            let of_rank = self.variables(rank, variable);
+            if let Some(found) = masks::contradictions(&of_rank, variable).first() {
+                let [users, ranks] =
+                    [&found.users, &found.ranks].map(|one| format!("{}={}", one.0, one.1));
+                return Err(format!(
+                    "host {}: {users} names none of the GPUs that {ranks} shows to rank {rank} of the host; \
+                     leave {} out",
+                    self.node.host, found.users.0
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn check_here(&self) -> Result<(), String> {
@@ -230,6 +249,11 @@ impl PlacedNode {
     fn place(self: &Arc<Self>, ranks: RankCounts) -> Result<NodePlaces, String> {
         let Self { hardware, placement, .. } = &**self;
         let local = index(ranks.local);
+        if local == 0 {
+            // Ranks of other jobs may follow.
+            let places = Places { node: Arc::clone(self), ranks: Vec::new(), memory: Vec::new() };
+            return Ok(NodePlaces { binding: None, places: Some(Arc::new(places)) });
+        }
         let mut places = vec![RankPlace::default(); local];
         let binding = match placement.map_by {
             Some(MapBy::Auto) => {
@@ -378,10 +402,12 @@ impl PlacedNode {
             return Err(self.too_few_gpus(devices.len(), demand));
         }
         let by_number = || packed((0..devices.len()).collect(), demand);
+        // No more ranks have a GPU than have to.
+        let near = NearDemand { count, share: ranks.div_ceil(sets) };
         let is_bound = places.iter().any(|place| !place.processors.is_empty());
         Ok(Some(match settings.bind {
             GpuBind::Closest if is_bound => {
-                self.nearest(&devices, places, count).unwrap_or_else(by_number)
+                self.nearest(&devices, places, near).unwrap_or_else(by_number)
             }
             GpuBind::Closest => {
                 let mut order: Vec<usize> = (0..devices.len()).collect();
@@ -496,21 +522,19 @@ impl PlacedNode {
             false => place.clone(),
         });
         let located: Vec<RankPlace> = located.collect();
-        let by_number =
-            || packed((0..cards.len()).collect(), Demand { ranks: places.len(), count });
-        Ok(self.nearest(&cards, &located, count).unwrap_or_else(by_number))
+        let demand = NearDemand { count, share: places.len() };
+        Ok(self.nearest(&cards, &located, demand).unwrap_or_default())
     }
 
-    /// For each rank the nearest devices, of which no more ranks have the same than have to. Near devices are
-    /// assigned before others, so that no rank takes a device that is nearer to another one. `None` if too few
-    /// devices are left for a rank.
+    /// For each rank the nearest devices, and of equally near ones those that fewer ranks have. No rank takes
+    /// a device that is nearer to another one: all devices of one distance are assigned before farther ones.
+    /// `None` if too few are left for a rank.
     fn nearest(
         &self,
         devices: &[&Device],
         places: &[RankPlace],
-        count: usize,
+        NearDemand { count, share }: NearDemand,
     ) -> Option<Vec<Vec<usize>>> {
-        let share = places.len().div_ceil((devices.len() / count).max(1));
         let mut users = vec![0_usize; devices.len()];
         let mut all: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
         for farthest in Distance::ALL {
@@ -581,8 +605,8 @@ impl PlacedNode {
             (false, _) => Ok(Some(MemoryPolicy { mode, domains })),
             (true, MemoryMode::Preferred) => Ok(None),
             (true, _) if *binding == MemoryBinding::HighBandwidth => Err(format!(
-                "host {host} has no high bandwidth memory near rank {rank} of the host; leave '--mem-bind hbm' \
-                 out"
+                "host {host} has no high bandwidth memory near rank {rank} of the host; leave \
+                 '--mem-bind hbm' out"
             )),
             (true, _) => {
                 Err(format!("host {host} lists no memory domains; leave '--mem-bind' out"))
@@ -600,6 +624,15 @@ struct Demand {
     ranks: usize,
     /// Devices of each; one at least.
     count: usize,
+}
+
+/// Nearest devices that ranks are to have.
+#[derive(Clone, Copy, Debug)]
+struct NearDemand {
+    /// Devices of each rank; one at least.
+    count: usize,
+    /// Maximum number of ranks of a device.
+    share: usize,
 }
 
 /// A device that a rank may have.
@@ -844,6 +877,17 @@ mod tests {
     }
 
     #[test]
+    fn selector_that_names_no_gpu_of_the_mask_is_named_with_it() {
+        let places = placed("aurora", &with_gpus(2), 2).unwrap();
+        let ours =
+            |name: &str| (name == "ONEAPI_DEVICE_SELECTOR").then(|| "level_zero:4".to_owned());
+        let error = places.check_variables(&ours).unwrap_err();
+        assert!(error.contains("ONEAPI_DEVICE_SELECTOR=level_zero:4 names none"), "{error}");
+        assert!(error.contains("ZE_AFFINITY_MASK=0,1 shows to rank 0"), "{error}");
+        assert_eq!(places.check_variables(&|_| None), Ok(()));
+    }
+
+    #[test]
     fn ranks_mapped_by_devices_are_bound_near_them() {
         let map_by = |kind| Placement { map_by: Some(MapBy::Device(kind)), ..Placement::default() };
         let sets = |machine, placement: &Placement, ranks| -> Vec<String> {
@@ -895,6 +939,10 @@ mod tests {
         assert_eq!(nics(by_domain, 4), [[2], [1], [3], [0]].map(Vec::from));
         // By the GPUs 4 and 5, 2 and 3.
         assert_eq!(nics(with_gpus(2), 2), [[2], [1]].map(Vec::from));
+        // The nearest card, however many ranks have it, and else cards in turn.
+        let by_core = bound(Unit::Core, 1, Placement::default());
+        assert_eq!(nics(by_core, 3), [[2], [2], [2]].map(Vec::from));
+        assert_eq!(nics(Placement::default(), 5), [[0], [1], [2], [3], [0]].map(Vec::from));
     }
 
     #[test]
@@ -949,6 +997,9 @@ mod tests {
         let other = places.of_job(RankCounts { all: 4, local: 4 }).unwrap().places.unwrap();
         assert_eq!(other.ranks.len(), 4);
         assert!(places.of_job(RankCounts { all: 5, local: 5 }).is_err());
+        // A host without ranks needs no devices.
+        let none = placed("raspberry-pi", &with_gpus(1), 0).unwrap();
+        assert!(none.ranks.is_empty() && none.of_job(RankCounts { all: 1, local: 1 }).is_err());
     }
 
     #[test]

@@ -249,7 +249,8 @@ impl Release {
     }
 }
 
-/// Builds the static program with a profile of cargo, and returns its path; `directory` gets what is linked to it.
+/// Builds the static program with a profile of cargo, and returns its path; `directory` gets what is
+/// linked to it.
 ///
 /// # Errors
 ///

@@ -1,9 +1,9 @@
 //! `cargo xtask hardware`: `pmi-host` on machines with several sockets, memory domains and hardware threads,
 //! which QEMU emulates, with the kernel of Debian.
 //!
-//! What the model of a node says is compared with descriptions elsewhere; here the system is asked: where ranks may
-//! run, which policy their memory has, and in which domain the pages are that they have written to. Process 1 and the
-//! ranks are `src/bin/node-guest.rs`.
+//! What the model of a node says is compared with descriptions elsewhere; here the system is asked:
+//! where ranks may run, which policy their memory has, and in which domain the pages are that they have
+//! written to. Process 1 and the ranks are `src/bin/node-guest.rs`.
 
 mod scenes;
 

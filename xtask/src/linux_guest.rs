@@ -55,13 +55,13 @@ fn has_flag(cpuinfo: &str, flag: &str) -> bool {
 
 const QEMU: &str = "qemu-system-x86_64";
 
-/// The same processor under both accelerators: kernels believe QEMU about hardware threads if it has the name of
-/// this maker.
+/// The same processor under both accelerators: kernels believe QEMU about hardware threads if it has the
+/// name of this maker.
 const COMMON: &str =
     "-cpu max,vendor=GenuineIntel -nodefaults -no-user-config -display none -no-reboot";
 
-/// A panic restarts the machine, which ends QEMU. Without huge pages each page has the place that the policy of its
-/// process says, and without balancing it keeps that place.
+/// A panic restarts the machine, which ends QEMU. Without huge pages each page has the place that the
+/// policy of its process says, and without balancing it keeps that place.
 const KERNEL_WORDS: &str =
     "console=ttyS0 quiet panic=-1 transparent_hugepage=never numa_balancing=disable";
 

@@ -1,9 +1,9 @@
 //! Process 1 of a guest whose system is a kernel of Linux and nothing else, and the program of its ranks.
 //!
 //! As process 1 it mounts what programs expect, takes the steps of `/scene`, and powers the machine off at
-//! the end, after a failure and a panic, too. A step is a line of words that are separated by tabs: a label and
-//! a command, or one of the words of [`step`]. The console has each line of the command behind the label,
-//! then its exit code:
+//! the end, after a failure and a panic, too. A step is a line of words that are separated by tabs: a
+//! label and a command, or one of the words of [`step`]. The console has each line of the command behind
+//! the label, then its exit code:
 //!
 //! ```text
 //! bound| rank 0: processors 0-3, domains 0-1, policy bind:0, pages 0=100%
@@ -106,8 +106,8 @@ fn rank() -> io::Result<()> {
     let maps = fs::read_to_string("/proc/self/numa_maps")?;
     let Mapping { policy, pages } = mapping(&maps, memory.as_ptr().addr())
         .ok_or_else(|| io::Error::other("numa_maps lacks the memory"))?;
-    let variable = |name: &str| match env::var(name) {
-        Ok(value) => format!(", {name}={value}"),
+    let variable = |name: &str, title: &str| match env::var(name) {
+        Ok(value) => format!(", {title} {value}"),
         Err(_) => String::new(),
     };
     println!(
@@ -115,8 +115,8 @@ fn rank() -> io::Result<()> {
         env::var("PMI_RANK").unwrap_or_default(),
         field("Cpus_allowed_list"),
         field("Mems_allowed_list"),
-        variable("OMP_NUM_THREADS"),
-        variable("OMP_PLACES"),
+        variable("OMP_NUM_THREADS", "threads"),
+        variable("OMP_PLACES", "places"),
     );
     Ok(())
 }

@@ -42,8 +42,8 @@ enum Expected {
 }
 
 impl Scene {
-    /// Options of QEMU: two sockets of two cores of two hardware threads, the memory domains, and devices near the
-    /// second one.
+    /// Options of QEMU: two sockets of two cores of two hardware threads, the memory domains, and
+    /// devices near the second one.
     pub(super) fn machine(&self) -> Vec<String> {
         let mut options: Vec<String> =
             ["-M", "q35,hmat=on", "-smp", "8,sockets=2,cores=2,threads=2"].map(String::from).into();
@@ -136,8 +136,9 @@ impl Expected {
 
 /// A bridge near the second memory domain, and below it a disk and a network card.
 const DEVICES: &str = "-device pxb-pcie,id=bridge,bus_nr=64,numa_node=1 \
-    -device pcie-root-port,id=slot1,bus=bridge,chassis=1 -device pcie-root-port,id=slot2,bus=bridge,chassis=2 \
-    -blockdev null-co,node-name=disk,size=1048576 -device nvme,drive=disk,serial=1,bus=slot1 \
+    -device pcie-root-port,id=slot1,bus=bridge,chassis=1 \
+    -device pcie-root-port,id=slot2,bus=bridge,chassis=2 -blockdev null-co,node-name=disk,size=1048576 \
+    -device nvme,drive=disk,serial=1,bus=slot1 \
     -netdev hubport,id=net,hubid=0 -device virtio-net-pci,netdev=net,bus=slot2";
 
 /// Memory of a domain.
@@ -167,6 +168,18 @@ const fn fails(command: &'static str, code: i32, report: &'static [&'static str]
 const TWO_HALVES: &[&str] = &[
     "rank 0: processors 0-3, domains 0-1, policy default, pages 0=100%",
     "rank 1: processors 4-7, domains 0-1, policy default, pages 1=100%",
+];
+
+/// Each rank has both cores of a socket for its two threads.
+const TWO_CORES: &[&str] = &[
+    "rank 0: processors 0-3, domains 0-1, policy default, pages 0=100%, threads 2, places {0,1},{2,3}",
+    "rank 1: processors 4-7, domains 0-1, policy default, pages 1=100%, threads 2, places {4,5},{6,7}",
+];
+
+/// Each rank has a socket and ordinary memory, which fast and far memory are not.
+const NEAR_MEMORY: &[&str] = &[
+    "rank 0: processors 0,2, domains 0-4, policy default, pages 0=100%, threads 2, places {0},{2}",
+    "rank 1: processors 4,6, domains 0-4, policy default, pages 1=100%, threads 2, places {4},{6}",
 ];
 
 pub(super) const SCENES: &[Scene] = &[
@@ -219,21 +232,13 @@ pub(super) const SCENES: &[Scene] = &[
             run(
                 "pmi-host run -n 4 --map-by auto rank",
                 &[
-                    "rank 0: processors 0, domains 0-1, policy default, pages 0=100%, OMP_NUM_THREADS=1, OMP_PLACES={0}",
-                    "rank 1: processors 2, domains 0-1, policy default, pages 0=100%, OMP_NUM_THREADS=1, OMP_PLACES={2}",
-                    "rank 2: processors 4, domains 0-1, policy default, pages 1=100%, OMP_NUM_THREADS=1, OMP_PLACES={4}",
-                    "rank 3: processors 6, domains 0-1, policy default, pages 1=100%, OMP_NUM_THREADS=1, OMP_PLACES={6}",
+                    "rank 0: processors 0, domains 0-1, policy default, pages 0=100%, threads 1, places {0}",
+                    "rank 1: processors 2, domains 0-1, policy default, pages 0=100%, threads 1, places {2}",
+                    "rank 2: processors 4, domains 0-1, policy default, pages 1=100%, threads 1, places {4}",
+                    "rank 3: processors 6, domains 0-1, policy default, pages 1=100%, threads 1, places {6}",
                 ],
             ),
-            run(
-                "pmi-host run -n 2 --bind-to core --threads-per-rank 2 rank",
-                &[
-                    "rank 0: processors 0-3, domains 0-1, policy default, pages 0=100%, OMP_NUM_THREADS=2, \
-                     OMP_PLACES={0,1},{2,3}",
-                    "rank 1: processors 4-7, domains 0-1, policy default, pages 1=100%, OMP_NUM_THREADS=2, \
-                     OMP_PLACES={4,5},{6,7}",
-                ],
-            ),
+            run("pmi-host run -n 2 --bind-to core --threads-per-rank 2 rank", TWO_CORES),
             run(
                 "pmi-host run -n 2 --bind-to socket --mem-bind local rank",
                 &[
@@ -299,8 +304,8 @@ pub(super) const SCENES: &[Scene] = &[
             run(
                 "pmi-host run -n 2 --map-by auto --mem-bind local rank",
                 &[
-                    "rank 0: processors 4, domains 1, policy bind:1, pages 1=100%, OMP_NUM_THREADS=1, OMP_PLACES={4}",
-                    "rank 1: processors 6, domains 1, policy bind:1, pages 1=100%, OMP_NUM_THREADS=1, OMP_PLACES={6}",
+                    "rank 0: processors 4, domains 1, policy bind:1, pages 1=100%, threads 1, places {4}",
+                    "rank 1: processors 6, domains 1, policy bind:1, pages 1=100%, threads 1, places {6}",
                 ],
             ),
             fails(
@@ -349,15 +354,7 @@ pub(super) const SCENES: &[Scene] = &[
                     "rank 1: processors 4-7, domains 0-4, policy default, pages 1=100%",
                 ],
             ),
-            run(
-                "pmi-host run -n 2 --map-by auto rank",
-                &[
-                    "rank 0: processors 0,2, domains 0-4, policy default, pages 0=100%, OMP_NUM_THREADS=2, \
-                     OMP_PLACES={0},{2}",
-                    "rank 1: processors 4,6, domains 0-4, policy default, pages 1=100%, OMP_NUM_THREADS=2, \
-                     OMP_PLACES={4},{6}",
-                ],
-            ),
+            run("pmi-host run -n 2 --map-by auto rank", NEAR_MEMORY),
             run(
                 "pmi-host run -n 2 --bind-to socket --mem-bind local rank",
                 &[

@@ -1,5 +1,5 @@
-//! A kernel of Debian for guests, with its modules. Its package is unpacked and not installed, since it would bring
-//! programs that start a machine from disks, and run them.
+//! A kernel of Debian for guests, with its modules. Its package is unpacked and not installed, since it
+//! would bring programs that start a machine from disks, and run them.
 
 use crate::machine::Permissions;
 use crate::{process, toolchain};
@@ -46,8 +46,8 @@ impl Kernel {
     }
 }
 
-/// Gets the package by `apt-get` and unpacks it, unless the machine is only looked at. Returns true if there is a
-/// kernel now.
+/// Gets the package by `apt-get` and unpacks it, unless the machine is only looked at. Returns true if
+/// there is a kernel now.
 pub(crate) fn fetch(permissions: Permissions) -> bool {
     if permissions.is_dry {
         println!("would run: apt-get download {PACKAGE}, and unpack it");

@@ -60,9 +60,9 @@ const QEMU: &str = "qemu-system-x86_64";
 const COMMON: &str =
     "-cpu max,vendor=GenuineIntel -nodefaults -no-user-config -display none -no-reboot";
 
-/// A panic restarts the machine, which ends QEMU; other messages of the kernel would be among those of ranks.
-/// Without huge pages each page has the place that the
-/// policy of its process says, and without balancing it keeps that place.
+/// A panic restarts the machine, which ends QEMU; other messages of the kernel would be among those of
+/// ranks. Without huge pages each page has the place that the policy of its process says, and without
+/// balancing it keeps that place.
 const KERNEL_WORDS: &str =
     "console=ttyS0 loglevel=1 panic=-1 transparent_hugepage=never numa_balancing=disable";
 

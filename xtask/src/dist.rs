@@ -271,7 +271,8 @@ pub(crate) fn static_program(profile: &str, directory: &Path) -> Result<PathBuf,
     if !process::succeeds(&mut cargo) {
         return Err("the static program does not build; it needs Debian's musl-tools".into());
     }
-    Ok(toolchain::directory(&toolchain).join(MUSL).join(profile).join("pmi-host"))
+    let built = toolchain::directory(&toolchain).join(MUSL);
+    Ok(built.join(toolchain::profile_directory(profile)).join("pmi-host"))
 }
 
 /// Directory with the unwinder of gcc for programs with musl, by the name under which the standard

@@ -139,7 +139,7 @@ const DEVICES: &str = "-device pxb-pcie,id=bridge,bus_nr=64,numa_node=1 \
     -device pcie-root-port,id=slot1,bus=bridge,chassis=1 \
     -device pcie-root-port,id=slot2,bus=bridge,chassis=2 -blockdev null-co,node-name=disk,size=1048576 \
     -device nvme,drive=disk,serial=1,bus=slot1 \
-    -netdev hubport,id=net,hubid=0 -device virtio-net-pci,netdev=net,bus=slot2";
+    -netdev user,id=net,restrict=on -device virtio-net-pci,netdev=net,bus=slot2";
 
 /// Memory of a domain.
 const SIZE_MIB: usize = 512;

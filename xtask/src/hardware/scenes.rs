@@ -313,6 +313,12 @@ pub(super) const SCENES: &[Scene] = &[
                 2,
                 &["has memory domains 1 for ranks"],
             ),
+            Step::Write("/sys/fs/cgroup/part/cpuset.cpus", "0,4"),
+            fails(
+                "pmi-host run -n 2 --bind-to core --mem-bind local rank",
+                2,
+                &["has memory domains 1 for ranks, and none is near the processors of rank 0"],
+            ),
         ],
     },
     Scene {

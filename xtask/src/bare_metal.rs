@@ -8,7 +8,7 @@
 //! nothing but a serial line, beside a guest in C. The rank with embassy runs on a micro:bit; for the other
 //! board `cargo xtask boards` builds it.
 
-mod qemu;
+pub(crate) mod qemu;
 mod scenes;
 
 use crate::args;

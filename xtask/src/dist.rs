@@ -96,43 +96,8 @@ impl Release {
 
     /// The archive with one static program, which needs nothing of the system but its kernel.
     fn static_program(&self) -> Result<PathBuf, String> {
-        let toolchain = toolchain::choose(MUSL, &Facts::probe())?;
-        let mut cargo = toolchain::build(&toolchain, MUSL, "std,panic_abort", self.profile);
-        cargo.args(["--package", "pmi-host", "--no-default-features"]);
-        if matches!(toolchain, toolchain::Toolchain::BuildStd { .. }) {
-            let libraries = self.unwinder()?;
-            let flags = format!(
-                "-Ctarget-feature=+crt-static -Crelocation-model=static -Clink-self-contained=no \
-                 -Clinker=musl-gcc -L{}",
-                libraries.display()
-            );
-            cargo.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", flags);
-        }
-        if !process::succeeds(&mut cargo) {
-            return Err("the static program does not build; it needs Debian's musl-tools".into());
-        }
-        let built = toolchain::directory(&toolchain).join(MUSL).join(self.profile).join("pmi-host");
-        self.pack(&self.tree("x86_64", "static", &built)?)
-    }
-
-    /// Directory with the unwinder of gcc for programs with musl, by the name under which the standard
-    /// library links it. It looks functions up in glibc, where that is new enough; in its place it finds
-    /// none, and then no backtrace, which this program never prints.
-    fn unwinder(&self) -> Result<PathBuf, String> {
-        let directory = self.directory.join("unwinder");
-        create(&directory)?;
-        let source = directory.join("find.c");
-        let text = "int _dl_find_object(void *a, void *b) { (void)a; (void)b; return -1; }\n";
-        fs::write(&source, text).map_err(|error| error.to_string())?;
-        let object = directory.join("find.o");
-        let mut compiler = Command::new("musl-gcc");
-        process::output(compiler.args(["-O2", "-c", "-o"]).arg(&object).arg(&source))?;
-        let print = "-print-file-name=libgcc_eh.a";
-        let archive = process::output(Command::new("gcc").arg(print))?;
-        let library = directory.join("libunwind.a");
-        fs::copy(archive.trim(), &library).map_err(|error| format!("libgcc_eh.a: {error}"))?;
-        process::output(Command::new("ar").arg("r").arg(&library).arg(&object))?;
-        Ok(directory)
+        let program = static_program(self.profile, &self.directory)?;
+        self.pack(&self.tree("x86_64", "static", &program)?)
     }
 
     /// Directory of an archive, with the program and the documents.
@@ -284,6 +249,52 @@ impl Release {
     }
 }
 
+/// Builds the static program with a profile of cargo, and returns its path; `directory` gets what is
+/// linked to it.
+///
+/// # Errors
+///
+/// It cannot be built, with the remedy.
+pub(crate) fn static_program(profile: &str, directory: &Path) -> Result<PathBuf, String> {
+    let toolchain = toolchain::choose(MUSL, &Facts::probe())?;
+    let mut cargo = toolchain::build(&toolchain, MUSL, "std,panic_abort", profile);
+    cargo.args(["--package", "pmi-host", "--no-default-features"]);
+    if matches!(toolchain, toolchain::Toolchain::BuildStd { .. }) {
+        let libraries = unwinder(directory)?;
+        let flags = format!(
+            "-Ctarget-feature=+crt-static -Crelocation-model=static -Clink-self-contained=no \
+             -Clinker=musl-gcc -L{}",
+            libraries.display()
+        );
+        cargo.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", flags);
+    }
+    if !process::succeeds(&mut cargo) {
+        return Err("the static program does not build; it needs Debian's musl-tools".into());
+    }
+    let built = toolchain::directory(&toolchain).join(MUSL);
+    Ok(built.join(toolchain::profile_directory(profile)).join("pmi-host"))
+}
+
+/// Directory with the unwinder of gcc for programs with musl, by the name under which the standard
+/// library links it. It looks functions up in glibc, where that is new enough; in its place it finds
+/// none, and then no backtrace, which this program never prints.
+fn unwinder(directory: &Path) -> Result<PathBuf, String> {
+    let directory = directory.join("unwinder");
+    create(&directory)?;
+    let source = directory.join("find.c");
+    let text = "int _dl_find_object(void *a, void *b) { (void)a; (void)b; return -1; }\n";
+    fs::write(&source, text).map_err(|error| error.to_string())?;
+    let object = directory.join("find.o");
+    let mut compiler = Command::new("musl-gcc");
+    process::output(compiler.args(["-O2", "-c", "-o"]).arg(&object).arg(&source))?;
+    let print = "-print-file-name=libgcc_eh.a";
+    let archive = process::output(Command::new("gcc").arg(print))?;
+    let library = directory.join("libunwind.a");
+    fs::copy(archive.trim(), &library).map_err(|error| format!("libgcc_eh.a: {error}"))?;
+    process::output(Command::new("ar").arg("r").arg(&library).arg(&object))?;
+    Ok(directory)
+}
+
 /// Adds the C libraries of a directory of [`capi::make`] to that of an archive.
 fn add_libraries(tree: &Path, libraries: &Path) -> Result<(), String> {
     let (lib, include) = (tree.join("lib/pmi-host"), tree.join("include/pmi-host"));
@@ -314,15 +325,20 @@ fn in_root(root: &Path, words: &[&str]) -> Result<String, String> {
 
 /// Copies the dynamic loader and the libraries of a program, if it has any.
 fn copy_libraries(program: &Path, root: &Path) -> Result<(), String> {
-    // A static program has none, and the command says so by its exit code.
-    let Ok(list) = process::output(Command::new("ldd").arg(program)) else { return Ok(()) };
-    let paths = list.split_whitespace().filter(|word| word.starts_with('/'));
-    for path in paths.map(|path| path.trim_end_matches(':')) {
+    for path in libraries(program) {
         let at = root.join(path.trim_start_matches('/'));
         create(at.parent().unwrap_or(root))?;
-        copy(Path::new(path), &at)?;
+        copy(Path::new(&path), &at)?;
     }
     Ok(())
+}
+
+/// Paths of the shared libraries that a program needs, its loader included.
+pub(crate) fn libraries(program: &Path) -> Vec<String> {
+    // A static program has none, and the command says so by its exit code.
+    let list = process::output(Command::new("ldd").arg(program)).unwrap_or_default();
+    let paths = list.split_whitespace().filter(|word| word.starts_with('/'));
+    paths.map(|path| path.trim_end_matches(':').to_owned()).collect()
 }
 
 /// True if a program needs the loader of the system.
@@ -442,4 +458,5 @@ fi
 const PROFILE: &str = "dist";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const MUSL: &str = "x86_64-unknown-linux-musl";
+/// Target of the static program.
+pub(crate) const MUSL: &str = "x86_64-unknown-linux-musl";

@@ -1,6 +1,7 @@
 //! Requirements of the steps, and their installation on a fresh Debian.
 
 use crate::big_endian;
+use crate::linux_guest::kernel::{self, Kernel};
 use crate::process;
 use crate::toolchain::{self, Facts};
 use crate::{mpi, tally::Tally};
@@ -30,12 +31,16 @@ pub(crate) enum Need {
     BigEndian,
     /// lwIP, a TCP stack of boards, as a library of this machine.
     Lwip,
+    /// A small C library, for static programs.
+    Musl,
     /// Valgrind, which counts instructions.
     Valgrind,
     /// A compiler for this target.
     Target(&'static str),
     /// QEMU for machines of this architecture.
     Qemu(&'static str),
+    /// A kernel for guests, whose package is unpacked and not installed.
+    LinuxKernel,
     /// Node, which runs wasm without a browser, and a package that gives it web sockets.
     Node,
     /// npm, which installs what drives a browser.
@@ -87,7 +92,9 @@ impl Machine {
         }
         let (mut machine, mut found) = Self::look(&once);
         let lacking: Vec<&[&str]> = machine.lacks.iter().map(|(_, lack)| lack.packages).collect();
-        if install(&lacking, permissions) {
+        let has_installed = install(&lacking, permissions);
+        let lacks_kernel = machine.lack(Need::LinuxKernel).is_some();
+        if has_installed | (lacks_kernel && kernel::fetch(permissions)) {
             (machine, found) = Self::look(&once);
         }
         for line in found {
@@ -147,11 +154,13 @@ pub(crate) fn packages(need: Need) -> &'static [&'static str] {
         Need::Cmake => &["cmake"],
         Need::BigEndian => &["gcc-s390x-linux-gnu", "libc6-dev-s390x-cross", "qemu-user"],
         Need::Lwip => &["liblwip-dev", "pkg-config"],
+        Need::Musl => &["musl-tools"],
         Need::Valgrind => &["valgrind"],
         Need::Target(_) => toolchain::PACKAGES,
         Need::Qemu("aarch64" | "arm") => &["qemu-system-arm"],
         Need::Qemu("x86_64") => &["qemu-system-x86"],
         Need::Qemu(_) => &["qemu-system-misc"],
+        Need::LinuxKernel => &[],
         Need::Node => &["nodejs", "node-ws"],
         Need::Npm => &["npm"],
         // With the letters of the committed pictures of pages.
@@ -191,6 +200,13 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
             Err(why) => Err(Lack { why, packages: packages(need) }),
         },
         Need::Qemu(arch) => program(&format!("qemu-system-{arch}")),
+        Need::LinuxKernel => match Kernel::find() {
+            Some(kernel) => Ok(kernel.image.display().to_string()),
+            None => {
+                let why = format!("the kernel of Debian's package {}", kernel::PACKAGE);
+                Err(Lack { why, packages: packages(need) })
+            }
+        },
         Need::Node => {
             let script = "require('ws'); console.log('node ' + process.version)";
             let version = process::output(process::node().args(["-e", script]));
@@ -206,6 +222,7 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
             let found = version.map(|version| format!("lwIP {}", version.trim()));
             found.map_err(|_| lack_of("lwIP"))
         }
+        Need::Musl => program("musl-gcc"),
         Need::Valgrind => program("valgrind"),
         Need::Npm => program("npm"),
         Need::Chromium => chromium().map_or_else(|| program("chromium"), |path| Ok(path.into())),

@@ -21,8 +21,10 @@ mod failures;
 mod faults;
 mod files;
 mod fuzz;
+mod hardware;
 mod instructions;
 mod layers;
+mod linux_guest;
 mod machine;
 mod modules;
 mod mpi;
@@ -67,6 +69,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("bench", bench::command),
     ("bare-metal", bare_metal::command),
     ("boards", test::boards),
+    ("hardware", hardware::command),
     ("book", book::command),
     ("capi", capi::command),
     ("coverage", coverage::command),
@@ -111,6 +114,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   pmix-tools compare PMIx tools with this launcher and with prterun [--write]
   package    check licences, sources and versions of dependencies, and assemble the crates [--verify]
   dist       build archives and packages of a release, and try them [--static] [--portable] [--untried]
+  hardware   place ranks on machines with sockets and memory domains under QEMU: [--static] [SCENE...]
   book       build the book of docs, with the playground and rustdoc, and check its links [--archive FILE]
   playground build and serve the page on which jobs are played [--port N] [--build-only DIR] [--bench]
   help       print this page

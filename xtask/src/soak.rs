@@ -63,6 +63,11 @@ const PARTS: &[SoakPart] = &[
         cargo: &["xtask boards"],
     },
     SoakPart {
+        name: "hardware",
+        about: "the static program on emulated machines with sockets and memory domains",
+        cargo: &["xtask hardware --static"],
+    },
+    SoakPart {
         name: "targets",
         about: "guests of every architecture, the core on an s390x, the client of pmi-std for hermit",
         cargo: &["xtask bare-metal", "xtask test big-endian hermit"],

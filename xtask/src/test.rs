@@ -9,8 +9,8 @@ use crate::tally::Tally;
 use crate::toolchain::Toolchain;
 use crate::wasm::{self, Loader};
 use crate::{
-    bare_metal, big_endian, book, capi, failures, faults, layers, package, playground, process,
-    rustdoc, setup, tidy, toolchain,
+    bare_metal, big_endian, book, capi, failures, faults, hardware, layers, package, playground,
+    process, rustdoc, setup, tidy, toolchain,
 };
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -196,6 +196,13 @@ const STEPS: &[CiStep] = &[
         bare_metal::check,
     )
     .needs(bare_metal::NEEDS)
+    .in_lane(Lane::Others),
+    step(
+        "hardware",
+        "ranks on emulated machines with sockets and memory domains, by the system they run on",
+        hardware::check,
+    )
+    .needs(hardware::NEEDS)
     .in_lane(Lane::Others),
     step("hermit", "the client of pmi-std for a system without Unix sockets", |machine| {
         HERMIT_LIBRARY.check(machine)

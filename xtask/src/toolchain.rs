@@ -176,6 +176,11 @@ pub(crate) fn directory(toolchain: &Toolchain) -> PathBuf {
     }
 }
 
+/// Name of the directory for products of a profile.
+pub(crate) fn profile_directory(profile: &str) -> &str {
+    if profile == "dev" { "debug" } else { profile }
+}
+
 /// Cargo's target directory.
 pub(crate) fn target_directory() -> PathBuf {
     process::root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
@@ -191,7 +196,7 @@ pub(crate) fn build_host_as(profile: &str) -> Result<PathBuf, String> {
     let mut cargo = process::cargo();
     cargo.args(["build", "--package", "pmi-host", "--profile", profile]);
     match process::succeeds(&mut cargo) {
-        true => Ok(target_directory().join(profile).join("pmi-host")),
+        true => Ok(target_directory().join(profile_directory(profile)).join("pmi-host")),
         false => Err("pmi-host does not build".into()),
     }
 }

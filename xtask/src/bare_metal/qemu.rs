@@ -121,7 +121,8 @@ impl Running {
         Self::start_with("host".into(), command.args(arguments), Stdio::piped())
     }
 
-    fn start(name: String, command: &mut Command) -> Result<Self, String> {
+    /// Starts a program, which is called `name` in lines and reports.
+    pub(crate) fn start(name: String, command: &mut Command) -> Result<Self, String> {
         Self::start_with(name, command, Stdio::inherit())
     }
 

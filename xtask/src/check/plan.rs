@@ -424,6 +424,8 @@ const STEPS: &[(&str, &[&str])] = &[
     ("host-std", &["plain", "doc", "dist", "tests", "faults"]),
     ("host-std/capi", &["doc", "capi", "dist", "tests"]),
     ("host-std/dist", &["dist", "tests"]),
+    ("host-std/hardware", &["doc", "tests", "hardware"]),
+    ("host-std/src/launch/topology", &["plain", "doc", "tests", "hardware"]),
     ("host-std/testkit", &["tests"]),
     ("host-std/tests", &["tests"]),
     ("transports", &["doc", "tests"]),

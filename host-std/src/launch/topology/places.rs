@@ -771,6 +771,8 @@ impl PlacedNode {
     fn memory(&self, rank: u32, place: &RankPlace) -> Result<Option<MemoryPolicy>, String> {
         let Self { hardware, host, placement, .. } = self;
         let Some(binding) = &placement.memory else { return Ok(None) };
+        let all: Vec<u32> = hardware.memories.iter().map(|one| one.number).collect();
+        let all = ranges(&all, ",");
         let (mode, domains) = match binding {
             MemoryBinding::Local => (MemoryMode::Bind, place.memories.clone()),
             MemoryBinding::Preferred => (MemoryMode::Preferred, place.memories.clone()),
@@ -783,11 +785,9 @@ impl PlacedNode {
                 let domains = sets[index(rank) % sets.len()].clone();
                 let is_there = |one: &u32| hardware.memories.iter().any(|all| all.number == *one);
                 if let Some(strange) = domains.iter().find(|domain| !is_there(domain)) {
-                    let all: Vec<u32> = hardware.memories.iter().map(|one| one.number).collect();
                     return Err(format!(
-                        "host {host} has memory domains {} for ranks, and '--mem-bind list:…' names \
-                         {strange}; name others",
-                        ranges(&all, ",")
+                        "host {host} has memory domains {all} for ranks, and '--mem-bind list:…' names \
+                         {strange}; name others"
                     ));
                 }
                 (MemoryMode::Bind, domains)
@@ -800,9 +800,13 @@ impl PlacedNode {
                 "host {host} has no high bandwidth memory near rank {rank} of the host; leave \
                  '--mem-bind hbm' out"
             )),
-            (true, _) => {
+            (true, _) if hardware.memories.is_empty() => {
                 Err(format!("host {host} lists no memory domains; leave '--mem-bind' out"))
             }
+            (true, _) => Err(format!(
+                "host {host} has memory domains {all} for ranks, and none is near the processors of rank \
+                 {rank} of the host; '--mem-bind preferred' does without"
+            )),
         }
     }
 }
@@ -1208,6 +1212,13 @@ mod tests {
         );
         let error = memory("perlmutter", &MemoryBinding::List(vec![vec![9]]), 1).unwrap_err();
         assert!(error.contains("memory domains 0-3") && error.contains("names 9"), "{error}");
+        let local = Placement { memory: Some(MemoryBinding::Local), ..Placement::default() };
+        let mut confined = node("xeon-cxl", bound(Unit::Socket, 1, local));
+        let hardware = &mut Arc::get_mut(&mut confined).unwrap().hardware;
+        hardware.memories.retain(|memory| memory.number == 1);
+        let error = confined.place(RankCounts { all: 2, local: 2 }).map(drop).unwrap_err();
+        let expected = "has memory domains 1 for ranks, and none is near the processors of rank 0";
+        assert!(error.contains(expected), "{error}");
         // Ranks that are not bound have no memory that is near.
         let unbound = Placement { memory: Some(MemoryBinding::Local), ..Placement::default() };
         assert!(NodePlaces::check(&unbound).unwrap_err().contains("add '--bind-to numa'"));

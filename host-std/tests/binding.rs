@@ -68,9 +68,15 @@ fn map_shows_who_runs_where() {
     let ran = run(&mut host(words)).exits_with(0);
     assert_eq!(ran.lines(), ["x"; 2]);
     let mut lines = ran.err.lines();
-    assert!(lines.next().unwrap().starts_with("ranks  node"), "{}", ran.err);
-    let row: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
-    assert_eq!((row[0], row[2]), ("0-1", "0"), "{}", ran.err);
+    assert!(lines.next().unwrap().starts_with("rank  host"), "{}", ran.err);
+    for rank in ["0", "1"] {
+        let row: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
+        // Memory domain, cores and processors.
+        assert_eq!((row[0], &row[2..5]), (rank, &["0"; 3][..]), "{}", ran.err);
+    }
+    // Ranks that are not bound are shown with their programs.
+    let ran = run(&mut host(["run", "-n", "2", "--display", "map", "echo", "x"])).exits_with(0);
+    assert!(ran.err.starts_with("ranks  node"), "{}", ran.err);
 }
 
 /// The processors that share `file` of `/sys/devices/system/cpu/cpuN` with this one.

@@ -3,7 +3,7 @@
 
 use crate::common::hosts::local_nodes as nodes;
 use crate::common::spawner::SPAWNER;
-use crate::common::{Ran, copy_program, host, run, small_host_path, start};
+use crate::common::{Ran, copy_program, host, launcher_at, run, small_host_path, start};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -164,7 +164,7 @@ fn program_that_cannot_be_read_is_refused_before_the_start() {
 fn staged_launcher(directory: &Path, words: &[&str]) -> Command {
     let temporary = directory.join("tmp");
     fs::create_dir_all(&temporary).unwrap();
-    let mut command = Command::new(small_host_path());
+    let mut command = launcher_at(small_host_path());
     command.arg(words[0]).stdin(Stdio::null());
     command.env("XDG_CONFIG_HOME", "/nowhere").env("TMPDIR", &temporary);
     // The files for tools are elsewhere.

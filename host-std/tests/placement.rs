@@ -212,6 +212,11 @@ fn description_of_a_larger_machine_is_shown_and_not_used() {
     let last = format!("gives ranks processors {}-{}", allowed().last().unwrap() + 1, cores - 1);
     assert!(ran.err.starts_with("rank  host  NUMA  cores  processors\n   0  "), "{}", ran.err);
     ran.says(&[&last, "lets them use"]);
+    // One that needs none of the processors that are not there.
+    let ran =
+        run(description.job(1, &["--bind-to", "core"]).args(["echo", "started"])).exits_with(0);
+    assert_eq!(ran.out, "started\n");
+    ran.says(&["describes processors 0-", "so it is not this host"]);
     // A picture, and no process.
     let options = ["--bind-to", "core", "--display", "map=svg"];
     let ran = run(description.job(ranks, &options).args(["echo", "started"])).exits_with(2);

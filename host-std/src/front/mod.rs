@@ -329,10 +329,14 @@ fn start(mut config: Config, args: RunArgs) -> ExitCode {
     if config.settings.environment.report {
         before.push_str(&preview::environment(config.job(), std::env::vars_os()));
     }
+    let here = config.places.check_here();
+    if let (Ok(()), Some(note)) = (&here, config.places.strange_file()) {
+        before.push_str(&line(note));
+    }
     if !before.is_empty() {
         let _ = std::io::stderr().write_all(shown(&before).as_bytes());
     }
-    if let Err(what) = config.places.check_here() {
+    if let Err(what) = here {
         return complain(&what, USAGE);
     }
     let (mut excluded, mut awaited) = (Vec::new(), Vec::new());

@@ -52,22 +52,23 @@ pub fn job<S: AsRef<OsStr>>(ranks: u32, words: impl IntoIterator<Item = S>) -> C
 
 /// The launcher with `words`, ready to be started, without variables of a launcher around the tests.
 pub fn host<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
-    let launcher = env!("CARGO_BIN_EXE_pmi-host");
-    let mut command = match interrupts_are_ignored() {
-        // A signal that is ignored at the start stays ignored, as in tests that were started in the
-        // background.
-        true => {
-            let mut command = Command::new("/usr/bin/env");
-            command.args(["--default-signal", launcher]);
-            command
-        }
-        false => Command::new(launcher),
-    };
+    let mut command = launcher_at(Path::new(env!("CARGO_BIN_EXE_pmi-host")));
     command.args(words).stdin(Stdio::null());
     // The user of the tests may have personal settings.
     command.env("XDG_CONFIG_HOME", "/nowhere");
     // Keeps MPI off the network.
     command.env("UCX_TLS", "self,sm");
+    command
+}
+
+/// The launcher with this path. A signal that is ignored at the start stays ignored, as in tests that were
+/// started in the background, so it is not ignored here.
+pub fn launcher_at(path: &Path) -> Command {
+    if !interrupts_are_ignored() {
+        return Command::new(path);
+    }
+    let mut command = Command::new("/usr/bin/env");
+    command.arg("--default-signal").arg(path);
     command
 }
 

@@ -107,6 +107,12 @@ impl NodePlaces {
     ) -> Result<Self, String> {
         Self::check(placement)?;
         if !needs_hardware(placement) {
+            // A map of bound ranks shows where their processors are, if the system says that.
+            let is_shown = placement.display.is_some() && is_bound(placement);
+            let node = is_shown.then(|| PlacedNode::read(placement.clone(), request));
+            if let Some(Ok(node)) = node {
+                return Arc::new(node).place(request.ranks);
+            }
             let binding = Binding::resolve(placement, request.ranks)?.map(Arc::new);
             return Ok(Self { binding, places: None });
         }
@@ -124,18 +130,34 @@ impl NodePlaces {
     pub(crate) fn check_here(&self) -> Result<(), String> {
         self.places.as_ref().map_or(Ok(()), |places| places.check_here())
     }
+
+    /// Sentence for the user about a file that describes another host than this one.
+    pub(crate) fn strange_file(&self) -> Option<String> {
+        let PlacedNode { host, hardware, is_foreign, placement, .. } = &*self.places.as_ref()?.node;
+        let file = placement.topology.as_ref().filter(|_| *is_foreign)?;
+        Some(format!(
+            "'--topology {}' describes processors {}, of which host {host} lacks some, so it is not this \
+             host; ranks are placed by it all the same",
+            file.display(),
+            hardware.processors
+        ))
+    }
 }
 
 /// True if an option places ranks by more than the processors that the system lists.
 fn needs_hardware(placement: &Placement) -> bool {
-    let is_bound = placement.bind_to != BindTo::Nothing || placement.map_by.is_some();
     matches!(placement.map_by, Some(MapBy::Device(_) | MapBy::Auto))
         || placement.threads.is_some()
         || placement.memory.is_some()
         || placement.nics > 0
         || assigns_gpus(placement)
         || placement.display == Some(Display::Picture)
-        || placement.topology.is_some() && (is_bound || placement.display.is_some())
+        || placement.topology.is_some() && (is_bound(placement) || placement.display.is_some())
+}
+
+/// True if an option or the default of another launcher chooses processors.
+fn is_bound(placement: &Placement) -> bool {
+    placement.bind_to != BindTo::Nothing || placement.map_by.is_some()
 }
 
 /// True if an option assigns GPUs to ranks.

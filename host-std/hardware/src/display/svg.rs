@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A picture of ranks in SVG, for light and dark pages and without references to other files. Hosts with the
-/// same hardware and the same places are drawn once, and of hosts that differ the first [`PANELS_MAX`]; of a
-/// host, the first [`CORES_MAX`] cores.
+/// same hardware and the same places are drawn once, and of hosts that differ the first 8; of a host, the
+/// first 1024 cores.
 pub fn svg(ranks: &[PlacedRank<'_>]) -> String {
     let panels = panels(ranks);
     let columns = panels.iter().map(|panel| panel.domains().len().min(COLUMNS)).max().unwrap_or(1);

@@ -282,7 +282,7 @@ const PARTS: &[(&str, usize)] =
     &[
         ("played", 167 * 1024),
         ("recorded", 121 * 1024),
-        ("pmix", 275 * 1024),
+        ("pmix", 279 * 1024),
         ("tree", 108 * 1024),
     ];
 

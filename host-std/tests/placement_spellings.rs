@@ -3,32 +3,19 @@
 
 use crate::common::peers::{one_of_three, theirs};
 use crate::common::wheel::{INTEL, MPICH, beside_compiler};
-use crate::common::{Ran, host_path, openmpi_launcher, run};
+use crate::common::{Ran, launched_by_name, launchers_at, openmpi_launcher, run};
 use crate::placement::{Description, allowed, is_alone, machine, two_gpus};
-use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// An empty directory with links of other launchers' names.
 fn directory(name: &str) -> PathBuf {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("placement-spellings").join(name);
-    let _ = fs::remove_dir_all(&directory);
-    fs::create_dir_all(&directory).unwrap();
-    for link in
-        ["mpiexec", "mpirun", "prterun", "orterun", "srun", "mpiexec.hydra", "aprun", "jsrun"]
-    {
-        symlink(host_path(), directory.join(link)).unwrap();
-    }
-    directory
+    launchers_at(&format!("placement-spellings/{name}"))
 }
 
-/// A command line whose first word is the name of a link in `directory`.
+/// A command line of another launcher's name, without lists of GPUs around the tests.
 fn ours(directory: &Path, line: &str) -> Command {
-    let mut words = line.split(' ');
-    let mut command = Command::new(directory.join(words.next().unwrap()));
-    command.args(words).current_dir(directory).stdin(Stdio::null());
-    command.env("XDG_CONFIG_HOME", "/nowhere").env("HOME", directory);
+    let mut command = launched_by_name(directory, line);
     for name in
         ["ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"]
     {

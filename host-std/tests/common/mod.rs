@@ -72,6 +72,28 @@ pub fn launcher_at(path: &Path) -> Command {
     command
 }
 
+/// An empty directory at this path below that of the tests, with links of other launchers' names to this one.
+pub fn launchers_at(path: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(path);
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    for name in
+        ["mpirun", "mpiexec", "prterun", "orterun", "srun", "mpiexec.hydra", "aprun", "jsrun"]
+    {
+        std::os::unix::fs::symlink(host_path(), directory.join(name)).unwrap();
+    }
+    directory
+}
+
+/// A command line whose first word is the name of a link in `directory`.
+pub fn launched_by_name(directory: &Path, line: &str) -> Command {
+    let mut words = line.split(' ');
+    let mut command = Command::new(directory.join(words.next().expect("a line has a word")));
+    command.args(words).current_dir(directory).stdin(Stdio::null());
+    command.env("XDG_CONFIG_HOME", "/nowhere").env("HOME", directory);
+    command
+}
+
 /// Path of the launcher, for a shell.
 pub fn host_path() -> &'static str {
     env!("CARGO_BIN_EXE_pmi-host")

@@ -329,14 +329,15 @@ fn quiet_launcher(program: PathBuf) -> Command {
 /// [`mpi_program`].
 pub fn pmix_program(name: &str) -> Option<PathBuf> {
     let flags = ["-I/usr/lib/x86_64-linux-gnu/pmix2/include", "-l:libpmix.so.2"];
-    let built = build_once(name, || build_with(OsStr::new("cc"), name, name, &flags));
+    let built = build_once(name, name, || build_with(OsStr::new("cc"), name, name, &flags));
     or_skip(built, "Debian's package libpmix-dev brings what is missing")
 }
 
 /// Builds `tests/programs/NAME.c` against Slurm's client library for PMI-2, or prints the reason for a
 /// failure as [`mpi_program`].
 pub fn slurm_program(name: &str) -> Option<PathBuf> {
-    let built = build_with(OsStr::new("cc"), name, name, &["-pthread", "-lpmi2"]);
+    let flags = ["-pthread", "-lpmi2"];
+    let built = build_once(name, name, || build_with(OsStr::new("cc"), name, name, &flags));
     or_skip(built, "Debian's packages libpmi2-0 and libpmi2-0-dev bring what is missing")
 }
 
@@ -358,7 +359,7 @@ pub fn or_skip<T>(found: Result<T, String>, remedy: &str) -> Option<T> {
 }
 
 fn build_as(compiler: &OsStr, name: &str, program: &str) -> Result<PathBuf, String> {
-    build_with(compiler, name, program, &[])
+    build_once(name, program, || build_with(compiler, name, program, &[]))
 }
 
 fn build_with(
@@ -388,13 +389,15 @@ fn build_with(
     Ok(program)
 }
 
-/// The program `name`, built unless that was done since its source, a header or this file, which has the
-/// options, was changed. One that runs is not replaced: it may start itself, and a debugger may read it.
+/// The program, built from the source `name` unless that was done since the source, a header or the files of
+/// compilers and options were changed. One that runs is not replaced: it may start itself, and a debugger may
+/// read it.
 fn build_once(
     name: &str,
+    program: &str,
     build: impl FnOnce() -> Result<PathBuf, String>,
 ) -> Result<PathBuf, String> {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(program);
     // Tests run side by side, in one process or several.
     let lock = File::create(program.with_extension("lock")).map_err(|error| error.to_string())?;
     lock.lock().map_err(|error| error.to_string())?;
@@ -405,7 +408,8 @@ fn build_once(
         path.extension().is_some_and(|of| of == "h") || path.ends_with(format!("{name}.c"))
     };
     let sources = programs.map(|entry| entry.path()).filter(own);
-    let latest = sources.chain([tests.join("common/mod.rs")]).filter_map(|path| changed(&path));
+    let options = ["common/mod.rs", "common/wheel.rs"].map(|file| tests.join(file));
+    let latest = sources.chain(options).filter_map(|path| changed(&path));
     match changed(&program).zip(latest.max()) {
         Some((built, latest)) if built > latest => Ok(program),
         _ => build(),

@@ -254,6 +254,14 @@ impl Config {
         self.has_servers.then_some(&self.placed)
     }
 
+    /// Numbers of ranks of the first job that are started: of all, and of those on this node.
+    pub(crate) fn started(&self) -> RankCounts {
+        let all = self.parts.iter().map(|part| part.ranks).sum();
+        let own = self.placed.map.ranks_of(self.node.unwrap_or_default());
+        let local = own.filter(|rank| *rank < all).count();
+        RankCounts { all, local: u32::try_from(local).unwrap_or(u32::MAX) }
+    }
+
     /// The first job, with the ranks that connect from elsewhere.
     pub(crate) fn job(&self) -> JobSpec<'_> {
         let callers = self.listen.as_ref().map_or(0, |listen| listen.expected);

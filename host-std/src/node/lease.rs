@@ -123,8 +123,6 @@ pub(crate) fn take(config: &mut Config) -> Result<Taken, String> {
         return Ok(Taken::default());
     }
     let node = config.node.unwrap_or_default();
-    let started: u32 = config.parts.iter().map(|part| part.ranks).sum();
-    let local = config.placed.map.ranks_of(node).filter(|rank| *rank < started).count();
     let names: Vec<_> = config.parts.iter().map(|part| part.program.name.display()).collect();
     let names = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let holder = Holder {
@@ -133,7 +131,7 @@ pub(crate) fn take(config: &mut Config) -> Result<Taken, String> {
         pid: std::process::id(),
         program: names.chars().take(PROGRAM_CHARS).collect(),
     };
-    let ranks = RankCounts { all: started, local: u32::try_from(local).unwrap_or(u32::MAX) };
+    let ranks = config.started();
     let all = match &alone.places {
         Some(places) => Share {
             processors: places.hardware().processors.clone(),

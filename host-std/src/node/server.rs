@@ -5,7 +5,7 @@ use super::{Node, messages};
 use crate::cli::config::{Config, place_ranks};
 use crate::launch::plan::job::{App, Plan};
 use crate::launch::signal::{Signals, UserSignals};
-use crate::launch::topology::binding::{self, RankCounts};
+use crate::launch::topology::binding;
 use crate::launch::topology::places::NodePlaces;
 use crate::launch::topology::resources::OwnResources;
 use crate::link::RunLink;
@@ -341,15 +341,12 @@ fn configure(job: JobMessage, node: u32) -> Result<Config, String> {
 ///
 /// A message for the user, with the remedy.
 fn place(config: &mut Config) -> Result<(), String> {
-    let Config { settings, parts, host, placed, node, .. } = config;
+    let ranks = config.started();
+    let Config { settings, parts, host, .. } = config;
     if let Some(processors) = &settings.placement.processors {
         binding::limit_to(processors)?;
     }
-    let expected = settings.job.expected.as_ref().map_or(0, ExpectedRanks::count);
-    let all = placed.map.ranks().saturating_sub(expected);
-    let own = node.iter().flat_map(|node| placed.map.ranks_of(*node));
-    let local = u32::try_from(own.filter(|rank| *rank < all).count()).unwrap_or(u32::MAX);
-    config.places = place_ranks(settings, parts, host, RankCounts { all, local })?;
+    config.places = place_ranks(settings, parts, host, ranks)?;
     config.places.check_here()
 }
 

@@ -9,7 +9,6 @@ use pmi_host_hardware::nvidia_smi;
 use pmi_host_hardware::processor_set::ProcessorSet;
 use pmi_host_hardware::visible::Restriction;
 use pmi_host_os::command_output::output_within;
-use std::io::{self, Read as _};
 use std::path::Path;
 use std::process::{self, Stdio};
 use std::time::Duration;
@@ -34,13 +33,9 @@ pub(crate) struct KnownHardware {
 ///
 /// A sentence about the file, without its name.
 pub(crate) fn of_file(file: &Path) -> Result<NodeHardware, String> {
-    let read = || {
-        let mut text = String::new();
-        let limit = u64::try_from(limits::BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-        user_file::open_regular(file)?.take(limit).read_to_string(&mut text)?;
-        Ok::<_, io::Error>(text)
-    };
-    let text = read().map_err(|error| format!("it cannot be read ({error})"))?;
+    let limit = u64::try_from(limits::BYTES_MAX).unwrap_or(u64::MAX);
+    let text = user_file::read_short_to_string(file, limit);
+    let text = text.map_err(|error| format!("it cannot be read ({error})"))?;
     NodeHardware::of_hwloc(&text).map_err(|error| format!("it describes no machine ({error})"))
 }
 

@@ -18,12 +18,12 @@ use std::path::Path;
 
 /// The hardware of this node, for all jobs.
 #[derive(Debug)]
-pub(crate) struct KnownHardware {
+pub(crate) struct ToldHardware {
     hardware: NodeHardware,
     xml: String,
 }
 
-impl KnownHardware {
+impl ToldHardware {
     /// Reads the hardware that this process may use from the files below `root`: what a control group leaves
     /// out, a rank would not detect either.
     ///
@@ -203,7 +203,7 @@ mod tests {
             .map(|(name, address)| NamedAddress { name: name.to_owned(), address })
             .to_vec();
         let memory: u64 = dgx.memories.iter().filter_map(|memory| memory.bytes).sum();
-        let known = KnownHardware::new(dgx.clone());
+        let known = ToldHardware::new(dgx.clone());
         let info = known.describe(&plan(&[("./a", 2)])).unwrap();
         let all = kvals(&info);
         let [topology, node] = &all[..] else { panic!("ranks are not bound: {all:?}") };
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn bound_ranks_are_told_how_far_gpus_are() {
-        let known = KnownHardware::new(machine("dgx-h100"));
+        let known = ToldHardware::new(machine("dgx-h100"));
         let (plan, processor) = bound_job();
         let named = known.named("node1");
         let ranks = known.ranks(&plan, &named);
@@ -270,9 +270,9 @@ mod tests {
         std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
         let status = "Cpus_allowed_list:\t2-3\nMems_allowed_list:\t0\n";
         std::fs::write(root.path().join("proc/self/status"), status).unwrap();
-        let known = KnownHardware::read(root.path()).unwrap();
+        let known = ToldHardware::read(root.path()).unwrap();
         let told = NodeHardware::of_hwloc(&known.xml).unwrap();
         assert_eq!(told.processors, ProcessorSet::from_iter([2, 3]));
-        assert!(KnownHardware::read(Path::new("/no/such")).is_err());
+        assert!(ToldHardware::read(Path::new("/no/such")).is_err());
     }
 }

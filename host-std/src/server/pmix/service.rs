@@ -2,7 +2,7 @@
 
 use super::credential::Credentials;
 use super::facts;
-use super::hardware::KnownHardware;
+use super::hardware::ToldHardware;
 use super::heap::PmixHeap;
 use super::store::{JobStore, PublishingSession, StoredJob};
 use super::tools::Tools;
@@ -53,7 +53,7 @@ pub(crate) struct PmixService {
     /// True if a connect with a job of another launcher was reported.
     pub(in crate::server) has_unknown_connect: bool,
     /// Hardware of this node, once a client needs it.
-    hardware: OnceCell<Option<KnownHardware>>,
+    hardware: OnceCell<Option<ToldHardware>>,
     /// Buffer for the connection that is being served. PMIx replies are long.
     scratch: Box<[u8]>,
 }
@@ -191,7 +191,7 @@ impl Service {
     pub(crate) fn admit_pmix(&mut self, session: SessionId, plan: Option<&Plan>) {
         self.pmix.pending.remove(session);
         if let (Some(job), Some(plan)) = (self.server.pmix_ref().lacks_hardware(session), plan) {
-            let read = || KnownHardware::read(Path::new("/")).ok();
+            let read = || ToldHardware::read(Path::new("/")).ok();
             let hardware = self.pmix.hardware.get_or_init(read).as_ref();
             // Without a description, or memory for it, ranks detect the hardware.
             if let Some(hardware) = hardware.and_then(|hardware| hardware.describe(plan)) {
